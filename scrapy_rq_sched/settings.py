@@ -145,6 +145,8 @@ class FrontierSettings:
     crawl_delay_max: float = setting("FRONTIER_CRAWL_DELAY_MAX", Read.number, 60.0, 0, LONGEST_DELAY)
     #: ``FRONTIER_MAX_PAGES``, in pages; 0: no limit
     max_pages: int = setting("FRONTIER_MAX_PAGES", Read.whole, 0, 0)
+    #: ``FRONTIER_OFFERS``: what requests may need of this worker
+    offers: frozenset[str] = setting("FRONTIER_OFFERS", Read.names, frozenset())
     #: ``FRONTIER_SLOT_GIVE_UP``, in seconds; 0: never
     slot_give_up: float = setting("FRONTIER_SLOT_GIVE_UP", Read.number, 0.0, 0)
     #: ``FRONTIER_SLOTS``

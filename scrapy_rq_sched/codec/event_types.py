@@ -26,6 +26,8 @@ TEXTS = {
     "slot_free": "slot {slot} is no longer blocked",
     "url_denied": "an operator denies {pattern}: no worker begins a request of it",
     "url_allowed": "an operator allows {pattern} again",
+    "needs_unmet": "no worker that is alive offers {needs}: requests that need it wait",
+    "needs_met": "requests no longer wait for {needs}",
     "queue_full": "the queue is full: FRONTIER_MAX_WAITING is {max_waiting}",
     "queue_has_room": "the queue has room again",
     "redis_full": "Redis is out of memory",
@@ -33,5 +35,13 @@ TEXTS = {
 }
 #: The types that need somebody's attention.
 ALARMING = frozenset(
-    ("crawl_stalled", "worker_lost", "limit_reached", "request_set_aside", "queue_full", "redis_full")
+    (
+        "crawl_stalled",
+        "worker_lost",
+        "limit_reached",
+        "request_set_aside",
+        "needs_unmet",
+        "queue_full",
+        "redis_full",
+    )
 )

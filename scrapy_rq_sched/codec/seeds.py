@@ -11,6 +11,7 @@ from scrapy import FormRequest, Request, Spider
 
 from ..errors import PayloadError, SeedError, UnknownCodeError, a_type
 from . import json_bounds, log_safety, request
+from .needs import needs_of
 
 #: The fields of a JSON seed, each with its possible types.
 FIELDS: dict[str, tuple[type, ...]] = {
@@ -74,6 +75,10 @@ def request_from_seed(
         raise SeedError(f"url {fields['url']!r} has no scheme")
     if parts.scheme in _SCHEMES_WITH_HOST and not parts.hostname:
         raise SeedError(f"url {fields['url']!r} has no host")
+    try:
+        needs_of(made)
+    except ValueError as error:
+        raise SeedError(f'meta["needs"] {error}') from error
     return made
 
 

@@ -15,6 +15,7 @@ from scrapy.utils.misc import load_object
 from ..errors import SettingError
 from ..servers.addresses import show_webhook
 from .lists import as_list
+from .needs import as_names
 from .slot_rules import SlotRule, slot_rules
 from .templates import check_job, is_template, templates_of_seeds
 
@@ -99,6 +100,16 @@ class SettingReader:
         if not values.issubset(allowed):
             raise self._refusal(name, f"a list of any of {', '.join(map(repr, allowed))}")
         return values
+
+    def names(self, name: str, default: frozenset[str]) -> frozenset[str]:
+        """Return a setting that must be a list of names."""
+        value = self._settings.get(name)
+        if value is None:
+            return default
+        try:
+            return as_names(as_list(value))
+        except (TypeError, ValueError):
+            raise self._refusal(name, "a list of names, such as ['browser']") from None
 
     def statuses(self, name: str, default: frozenset[int]) -> frozenset[int]:
         """Return a setting that must be a list of HTTP status codes."""

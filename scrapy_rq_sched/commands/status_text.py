@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..codec.needs import shown
 from ..errors import frontier_command
 from ..inspect import Status
 from ..inspect.limit import LIMITS
 from ..inspect.rates import BUCKET
-from ..inspect.status import Worker
+from ..inspect.status import UnmetNeeds, Worker
 from ..inspect.wording import counted, crawl_command
 from .formats import duration, number, rate, size, sparkline, when
 from .output import Fields, Part, Styled, Table
@@ -92,6 +93,7 @@ def status_text(status: Status) -> list[Part]:
         ("waiting", _with_size(status.waiting, status.waiting_bytes) + _growth(status)),
         *([("slots", _slots(status))] if status.slots else []),
         *([("not shared", status.unshared_share)] if status.unshared_share else []),
+        *[("needs", unmet(one, status.now)) for one in status.unmet],
         *([("dropped", f"{number(status.capped)} (FRONTIER_MAX_PAGES)")] if status.capped else []),
         *([("read in part", status.cut)] if status.cut else []),
         ("leased", number(status.leased)),
@@ -160,6 +162,12 @@ def pace(status: Status) -> list[tuple[str, str]]:
         return []
     text = f"{sparkline(per_second)}  peak {rate(max(per_second))} pages a second"
     return [("ten minutes", Styled(text, "cyan"))]
+
+
+def unmet(one: UnmetNeeds, now: float) -> str:
+    """Return that requests have needs that no live worker meets."""
+    since = duration(now - one.since)
+    return f"no worker that is alive offers {shown(one.needs)}: requests that need it wait, since {since}"
 
 
 def limit(status: Status) -> list[tuple[str, str]]:

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, get_args
 
+from ..codec.needs import lane_of, place_of
 from ..codec.slot_limits import SlotPolicy
 from .close_limits import NEVER, CloseLimits
 
 PushMode = Literal["filter", "force", "start", "start+filter"]
 #: The bottleneck of a worker: see ``worker/reports.py``.
-BottleneckName = Literal["politeness", "callbacks", "concurrency", "redis", "none"]
+BottleneckName = Literal["politeness", "callbacks", "concurrency", "redis", "needs", "none"]
 BOTTLENECKS: tuple[BottleneckName, ...] = get_args(BottleneckName)
 
 
@@ -67,6 +68,7 @@ class Push:
     :param payload: the serialized request; empty if the worker keeps the request in its own memory.
     :param slot: the name of its slot (see ``codec/slots.py``); empty if it waits in the queue without slots.
     :param not_before: from when it may begin, by the frontier's clock, in milliseconds; 0: at once.
+    :param lane: the name of its needs (see ``codec/needs.py``); empty if it has none.
     :param continues: empty if it counts as a page of its own; ``page`` if it is the retry of a page or the
         target of its redirect, or was counted before; ``crawl`` if that page is of another slot.
     """
@@ -78,6 +80,12 @@ class Push:
     slot: str = ""
     not_before: float = 0.0
     continues: Literal["", "page", "crawl"] = ""
+    lane: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where it waits, as the scripts call it."""
+        return place_of(self.slot, self.lane)
 
 
 #: The fields of :class:`Push` that only rules of admission read.
@@ -153,6 +161,7 @@ class FleetConfig:
     :param backoff_max_delay: after many of them, at most.
     :param slot_give_up: seconds without an answer after which the requests of a slot are set aside; 0: never.
     :param max_pages: how many pages the crawl may have; 0: no limit.
+    :param offers: what this worker offers to requests that need it.
     """
 
     lease_timeout: float = 30.0
@@ -176,6 +185,7 @@ class FleetConfig:
     backoff_max_delay: float = 300.0
     slot_give_up: float = 0.0
     max_pages: int = 0
+    offers: frozenset[str] = frozenset()
 
     @property
     def lease_ms(self) -> int:
@@ -341,7 +351,7 @@ class Batch:
     def _seldom(self, config: FleetConfig) -> dict[str, Any]:
         """Return the optional fields that are not empty. The script takes a missing one for empty or 0."""
         modes = [push.mode for push in self.pushes]
-        slots = {push.slot: 0 for push in self.pushes}
+        slots = {push.place: 0 for push in self.pushes}
         slots = {slot: place for place, slot in enumerate(slots, 1)}
         # JSON has no infinite numbers, but Lua can read them from text.
         ranks = [
@@ -353,7 +363,9 @@ class Batch:
             "modes": modes if len(set(modes)) > 1 else [],
             "ranks": ranks if any(ranks) else [],
             "slots": list(slots) if any(slots) else [],
-            "slot_of": [slots[push.slot] for push in self.pushes] if len(slots) > 1 else [],
+            "slot_of": [slots[push.place] for push in self.pushes] if len(slots) > 1 else [],
+            "has_lanes": any(push.lane for push in self.pushes),
+            "offers": lane_of(config.offers),
             "columns": columns if any(map(any, columns.values())) else {},
             "after": [finished.after for finished in self.finished],
             "most_after": max((finished.after for finished in self.finished), default=0),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any, NamedTuple
 
+from ..codec.needs import split_place
 from ..codec.slot_limits import SlotLimits
 from ..codec.values import number_of, text_of, whole_of
 from .close_limits import CLOSED_BY
@@ -25,6 +26,7 @@ class Lease:
     :param deaths: how many workers died while they held it.
     :param slot: the name of its slot; empty if the slot is unknown.
     :param begin: when it may begin, in milliseconds by the server's clock; 0: at once.
+    :param lane: the name of its needs; empty if it has none.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Lease:
     payload: bytes
     slot: str = ""
     begin: float = 0.0
+    lane: str = ""
 
 
 class LeaseValue(NamedTuple):
@@ -222,6 +225,7 @@ class Reply:
     stop_reason: str = "stopped"
     #: If a slot's key had a value of a wrong type: the key to which it was renamed; else empty.
     garbage: str = ""
+    unmet: tuple[str, ...] = ()
     #: How many slots have waiting requests; 0 if no slot has limits.
     slots: int = 0
     #: The other worker that has the turns of the only slot with waiting requests, if this worker asked in
@@ -313,6 +317,7 @@ class Reply:
             limits_changed=head.get("limits_changed", ""),
             stop_reason=head["stop_reason"] if head.get("stop_reason") in CLOSED_BY else "stopped",
             garbage=head.get("garbage", ""),
+            unmet=tuple(head.get("unmet") or ()),
             slots=head.get("slots", 0),
             owner=head.get("owner", ""),
             items=head.get("items"),
@@ -349,7 +354,8 @@ def _given(wire: Any) -> dict[str, list[float]]:
 def _leases(flat: list[Any]) -> Iterator[Lease]:
     for name, value in zip(*[iter(flat)] * 2, strict=True):
         parsed = parse_lease(value)
-        yield Lease(name.decode(), parsed.kind, parsed.deaths, parsed.payload, parsed.slot, parsed.begin)
+        slot, lane = split_place(parsed.slot)
+        yield Lease(name.decode(), parsed.kind, parsed.deaths, parsed.payload, slot, parsed.begin, lane)
 
 
 class Part:

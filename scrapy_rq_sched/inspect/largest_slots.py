@@ -8,6 +8,7 @@ from itertools import repeat
 from typing import NamedTuple
 
 from .. import connection
+from ..codec.needs import split_place
 from ..codec.values import number_of, text_of
 from ..frontier.entries import Entries
 from .slots import clock_of
@@ -122,7 +123,7 @@ def _ask(view: View, names: list[str], are_blocked: bool) -> Iterator[tuple[str,
         count = pipe.zcard if view.is_sorted else pipe.llen
         count(keys.queue(name))
     for name in names if are_blocked else ():
-        pipe.hget(keys.slot(name), "blocked")
+        pipe.hget(keys.slot(split_place(name)[0]), "blocked")
     # Ignore keys of another type, which another program has written.
     replies = [0 if isinstance(reply, Exception) else reply for reply in pipe.execute(raise_on_error=False)]
     ends = map(number_of, replies[len(names) :]) if are_blocked else repeat(0.0)

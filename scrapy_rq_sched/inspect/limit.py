@@ -14,6 +14,8 @@ LIMITS: dict[BottleneckName, str] = {
     "concurrency": "CONCURRENT_REQUESTS: all workers have as many downloads; a higher value or more workers "
     "would help",
     "redis": "redis: the workers wait for it; more workers would not help",
+    "needs": "needs: what waits is for workers that offer what it needs (FRONTIER_OFFERS); more of these "
+    "would help",
     "none": "no known limit",
 }
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ..codec.needs import needs_in, split_place
 from ..codec.values import text_of, whole_of
 from ..errors import one_line
 from ..frontier.entries import Part
@@ -19,7 +20,7 @@ from . import questions
 from .limit import limit_of
 from .questions import asked, command, count, part
 from .rates import Rates, moments
-from .status import Status, Worker
+from .status import Status, UnmetNeeds, Worker
 from .view import LONGEST_FIELD, MOST_FIELDS, View, fields
 from .wanted import workers_wanted
 
@@ -41,7 +42,7 @@ _MADE_WITH = (
     "REQUEST_FINGERPRINTER_CLASS",
 )
 #: The fields that are read of each worker.
-_OF_WORKER = "about pages busy joined heard limit"
+_OF_WORKER = "about pages busy joined heard limit offers"
 #: The values of some fields of several keys.
 _Fields = dict[str, list[bytes | None]]
 _LENGTHS = {b"list": "llen", b"zset": "zcard", b"set": "scard"}
@@ -164,6 +165,7 @@ def read_status(view: View) -> Status:
         found=whole_of(meta.get("found")),
         unshared=whole_of(meta.get("unshared")),
         unshared_reason=one_line(meta.get("unshared_reason", "")),
+        unmet=_unmet(meta),
         capped=whole_of(text_of(answers.caps[view.keys.slot_pages][0])),
         max_workers=whole_of(meta.get("max_workers")),
         places_taken=sum(deadline / 1000 > now for _, deadline in _scores(answers.places)),
@@ -236,15 +238,28 @@ def _ask_sizes(
             for key, kind in answers.types.items()
         },
         memory={key: count("memory_usage", key, samples=SAMPLES) for key in sampled},
-        slots=questions.fields({slot: keys.slot(slot) for slot in slots}, "tat blocked"),
+        slots=questions.fields({slot: keys.slot(split_place(slot)[0]) for slot in slots}, "tat blocked"),
         about=questions.fields({name: keys.worker(name) for name in everybody}, _OF_WORKER, LONGEST_ABOUT),
         held={name: count("hlen", keys.leases(name)) for name in at_it},
     )
 
 
+def _unmet(meta: dict[str, str]) -> list[UnmetNeeds]:
+    """Return the needs that no worker meets, as ``lua/exchange/conditions.lua`` notes them."""
+    words = meta.get("unmet", "").split()
+    noted = zip(*[iter(words)] * 3, strict=False)
+    return [
+        UnmetNeeds(sorted(needs_in(lane)), whole_of(since) / 1000)
+        for since, is_noted, lane in noted
+        if is_noted == "1"
+    ]
+
+
 def _next_turn(score: float, state: list[bytes | None]) -> float:
     """Return when a slot gives its next request; its score may be later if a worker has its turns."""
     tat, blocked = (whole_of(text_of(value).partition(".")[0]) / 1000 for value in state)
+    if math.isinf(score):  # its requests have needs, so that its turn is in another index
+        return max(tat, blocked)
     return min(score / 1e6, max(tat, blocked) or math.inf)
 
 
@@ -305,6 +320,7 @@ def _worker(name: str, alive: bool, values: list[bytes | None], held: int, meta:
         joined=joined / 1e6,
         heard=whole_of(reported["heard"]) / 1000,
         limit=next((limit for limit in BOTTLENECKS if limit == text_of(reported["limit"])), "none"),
+        offers=tuple(sorted(needs_in(text_of(reported["offers"])))),
         told_to_stop=0 < joined < whole_of(meta.get("stop")),
     )
 

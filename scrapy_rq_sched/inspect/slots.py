@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from urllib.parse import unquote
 
+from ..codec.needs import split_place
 from ..codec.slot_rules import SlotRule
 from ..codec.slots import slot_name
 from ..codec.values import text_of
@@ -87,14 +88,15 @@ class Slots:
     def find(self, text: str) -> tuple[str, bool]:
         """Return the name of the slot that a user calls *text*, and whether Redis has any data of it.
 
-        *text* is Scrapy's name of the slot, the name that our commands show, or a host name in any case.
+        *text* is Scrapy's name of the slot, the name that our commands show, or a host name in any case. Of a
+        name that they show for requests with needs, it is the part before the bar.
         """
         names = [slot_name(text), text, slot_name(text.lower())]
         for name in names:
             keys = self.view.keys
             known = self.view.server.zscore(keys.slots, name) is not None
             if known or self.view.server.exists(keys.slot(name)):
-                return name, True
+                return split_place(name)[0], True
         is_name = "%" in text and slot_name(unquote(text)) == text
         return (text if is_name else names[2]), False
 
@@ -145,7 +147,7 @@ class Slots:
 
     def _change(self, slot: str, *change: str) -> None:
         own_keys.require(self.view)
-        self._script(self.view.keys.all(), [slot, *change])
+        self._script(self.view.keys.all(), [split_place(slot)[0], *change])
 
     def _read(self, names: list[str]) -> Iterator[SlotStatus]:
         header = json.dumps({"worker": "", "lease_ms": 0, "is_sorted": self.view.is_sorted})

@@ -35,7 +35,9 @@ class Worker:
     :param busy: whether it reads its ``start()``, or has requests that are not in Redis.
     :param joined: when it joined, and :param heard: its last exchange; 0 if unknown.
     :param told_to_stop: whether it was told to close.
-    :param limit: the limit of its speed: ``politeness``, ``callbacks``, ``concurrency``, ``redis``, ``none``.
+    :param limit: the limit of its speed: ``politeness``, ``callbacks``, ``concurrency``, ``redis``,
+        ``needs``, ``none``.
+    :param offers: what it offers to requests that need it (``FRONTIER_OFFERS``).
     :param place: its number in line, if it waits for a place in the fleet (``FRONTIER_MAX_WORKERS``); else 0.
     """
 
@@ -52,7 +54,20 @@ class Worker:
     heard: float = 0.0
     told_to_stop: bool = False
     limit: BottleneckName = "none"
+    offers: tuple[str, ...] = ()
     place: int = 0
+
+
+@dataclass(frozen=True)
+class UnmetNeeds:
+    """Needs of waiting requests, all of which no live worker offers.
+
+    :param needs: their names.
+    :param since: since when, in seconds since 1970, by the server's clock.
+    """
+
+    needs: list[str]
+    since: float
 
 
 @dataclass(frozen=True)
@@ -99,6 +114,7 @@ class Status:
     :param seconds_left_at_least: the time left if no more requests are found; None if no page is crawled.
     :param found: the number of requests found by workers that cannot share all of them, :param unshared: how
         many of these are only in one worker's memory, and :param unshared_reason: the most common reason.
+    :param unmet: the needs of waiting requests that no live worker meets.
     :param capped: how many requests were dropped because of ``FRONTIER_MAX_PAGES``.
     :param max_workers: the maximum number of workers (``FRONTIER_MAX_WORKERS``), 0: any number;
         :param places_taken: the number of workers, with those of other spiders that share the places, and
@@ -141,6 +157,7 @@ class Status:
     found: int = 0
     unshared: int = 0
     unshared_reason: str = ""
+    unmet: list[UnmetNeeds] = field(default_factory=list)
     capped: int = 0
     max_workers: int = 0
     places_taken: int = 0

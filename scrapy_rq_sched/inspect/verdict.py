@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from ..codec.needs import needs_in, shown, split_place
 from ..errors import frontier_command
 from .explain import Explanation
 from .status import Status
@@ -37,6 +38,11 @@ def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
             )
         elif found.delayed:
             lines.append("It is delayed: it may not begin before its time, and needs no help")
+        elif lacks := _unmet(found, status):
+            lines.append(
+                f"It waits, because no worker that is alive offers all that it needs, {shown(lacks)}. Start "
+                f"one with FRONTIER_OFFERS = {sorted(lacks)!r}"
+            )
         else:
             turn = "It will be crawled when its turn comes, after the requests that the workers already hold"
             lines.append(turn + _sooner(found, spider))
@@ -68,6 +74,15 @@ def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
     if found.alike:
         lines.append("But these similar URLs were seen: " + ", ".join(found.alike))
     return lines
+
+
+def _unmet(found: Explanation, status: Status) -> frozenset[str]:
+    """Return what the waiting requests need, if no live worker offers all of it."""
+    for place in found.waiting:
+        needs = needs_in(split_place(place.entry.slot)[1])
+        if needs and not any(worker.alive and needs <= set(worker.offers) for worker in status.workers):
+            return needs
+    return frozenset()
 
 
 def _sooner(found: Explanation, spider: str) -> str:

@@ -165,7 +165,11 @@ class Table:
         Use.ARGUMENT,
     )
     slot_requests = KeyPattern(
-        "{requests}:slot:<slot>", ("list", "zset"), "the waiting requests of one slot, serialized", Use.PREFIX
+        "{requests}:slot:<slot>",
+        ("list", "zset"),
+        "the waiting requests of one slot, serialized; after `<slot>`, those with needs have a bar and their "
+        "lane",
+        Use.PREFIX,
     )
     slot = KeyPattern(
         "{slot_states}:<slot>",
@@ -193,6 +197,20 @@ class Table:
         ("zset",),
         "with `FRONTIER_SLOTS_KEY`: slots that may have a turn sooner than another spider expects. "
         "Score: the time of that (milliseconds). Expires",
+        Use.DERIVED,
+    )
+    lane = KeyPattern(
+        "{slots}:lane:<lane>",
+        ("zset",),
+        "with `needs`: slots that have waiting requests with these needs, each with a bar and the lane; "
+        "`slots` has them, too, with the score `inf`. The lowest score gives the next request",
+        Use.DERIVED,
+    )
+    offers = Key(
+        "{slots}:offers",
+        ("zset",),
+        "what workers offer (`FRONTIER_OFFERS`), each as a lane. Score: the server's time (milliseconds) "
+        "until which a worker that offers it counts as alive. Expires",
         Use.DERIVED,
     )
     slot_limits = Key(

@@ -16,6 +16,7 @@ from ..frontier.replies import Lease
 from .admission import Admission, Capacity, Granted
 from .deny_list import DenyList
 from .log.notices import Notices
+from .needs import Needs
 from .ready import Block, Cause, Timed
 from .slots import Politeness
 from .state import State
@@ -30,6 +31,7 @@ class Handout:
     :param politeness: the limits of slots.
     :param admission: decides which request may begin.
     :param denies: the deny-list.
+    :param needs: decides whether this worker may crawl a request.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Handout:
         politeness: Politeness,
         admission: Admission,
         denies: DenyList,
+        needs: Needs,
     ) -> None:
         self._state = state
         self._capacity = capacity
@@ -51,6 +54,7 @@ class Handout:
         self._politeness = politeness
         self._admission = admission
         self._denies = denies
+        self._needs = needs
 
     def take(self) -> Request | None:
         """Return the next request, which the engine then holds, or None."""
@@ -90,7 +94,7 @@ class Handout:
             self._forget(lease, made)
             state.grants.returned(lease)
             return None
-        if self._has_to_wait_by_slot(lease, made):
+        if self._is_elsewhere(lease, made):
             return None
         has_grant = lease.begin > 0
         state.begin(made, lease, lease.slot, has_grant)
@@ -104,30 +108,40 @@ class Handout:
         outgoing = state.memory.take(slot) if slot else state.memory.take_free()
         if outgoing is None:
             return None
-        if self._denies.refuses(outgoing.request.url):
+        request = outgoing.request
+        if self._denies.refuses(request.url) or self._needs.refuses_in_memory(request):
             state.releases.forget(outgoing.push.mode, outgoing.push.fingerprint)
             if slot:
                 state.grants.unused(Counter({slot: 1}))
             return None
-        state.begin(outgoing.request, None, outgoing.push.slot, has_grant=bool(slot))
+        state.begin(request, None, outgoing.push.slot, has_grant=bool(slot))
         if slot:
             state.grants.begun(slot, granted.at, now)
-        return outgoing.request
+        return request
 
-    def _has_to_wait_by_slot(self, lease: Lease, request: Request) -> bool:
-        """Move *request* to the queue of its slot, if its lease has no slot, but its slot has limits.
+    def _is_elsewhere(self, lease: Lease, request: Request) -> bool:
+        """Move *request* to its place if it was queued elsewhere, by another program or version.
 
-        :return: whether it was moved.
+        That is the queue of its slot, if its lease has no slot, but its slot has limits; or the lane of its
+        needs, if this worker does not offer what it needs.
+
+        :return: whether it was moved, or set aside because its needs are not valid.
         """
-        if lease.slot:
-            return False
-        slot = slot_of(request)
-        if not self._politeness.needs_turns(slot):
+        try:
+            lacking = self._needs.lacking(request)
+            lane = self._needs.lane(request) if lacking else lease.lane
+        except ValueError as error:
+            self._state.fail(lease, f'meta["needs"] {error}')
+            self._state.grants.returned(lease)
+            return True
+        slot = lease.slot or slot_of(request)
+        if not lacking and (lease.slot or not self._politeness.needs_turns(slot)):
             return False
         # The request is stored there before its lease is released. It was counted as a page before.
-        push = Push("force", "", rank(request.priority), lease.payload, slot, continues="page")
+        push = Push("force", "", rank(request.priority), lease.payload, slot, continues="page", lane=lane)
         self._state.enqueue(push, request)
         self._state.finish(lease)
+        self._state.grants.returned(lease)
         return True
 
     def drop(self, lease: Lease) -> Request | None:

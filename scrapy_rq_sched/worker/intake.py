@@ -19,6 +19,7 @@ from ..settings import FrontierSettings
 from .admission import Capacity
 from .deny_list import DenyList
 from .log.notices import Notices
+from .needs import Needs
 from .start_counts import StartCounts
 from .state import State
 
@@ -35,6 +36,7 @@ class Intake:
     :param engine: the engine that drives the crawl, or None if the scheduler is driven by hand.
     :param by_slot: whether requests are queued by slot.
     :param denies: the deny-list.
+    :param needs: decides in which lane a request waits.
     """
 
     def __init__(
@@ -48,8 +50,10 @@ class Intake:
         engine: EngineBridge | None,
         by_slot: bool,
         denies: DenyList,
+        needs: Needs,
     ) -> None:
         self._denies = denies
+        self._needs = needs
         self._state = state
         self._spider = spider
         self._queue = queue
@@ -63,8 +67,13 @@ class Intake:
         self._start_counts = StartCounts()
 
     def send(self, request: Request) -> bool:
-        """Put *request* into the outbox; return False if it is a known duplicate, or denied."""
+        """Put *request* into the outbox; return False if it is a known duplicate, denied, or refused."""
         if self._denies.refuses(request.url):
+            return False
+        try:
+            lane = self._needs.lane(request)
+        except ValueError as error:
+            self._needs.refuse(request, f'meta["needs"] {error}')
             return False
         forget_assigned_slot(request)
         mode = self._mode(request)
@@ -77,10 +86,12 @@ class Intake:
             self._notices.filtered(self._dupefilter, request, self._spider)
             return False
         payload = self._payload(request, mode)
+        if lane and not payload and self._needs.refuses_in_memory(request):
+            return False
         # A request that is kept in memory may have a priority that is not a number.
-        slot = slot_of(request) if self._by_slot else ""
+        slot = slot_of(request) if self._by_slot or lane else ""
         continues = self._continues(request, slot)
-        push = Push(mode, fingerprint, rank(request.priority), payload, slot, continues=continues)
+        push = Push(mode, fingerprint, rank(request.priority), payload, slot, continues=continues, lane=lane)
         self._state.enqueue(push, request)
         if mode == "filter":
             # The fingerprint counts as seen from now on: a request on its way needs no second push.
@@ -118,7 +129,9 @@ class Intake:
             mode: PushMode = "filter" if self._filters_in_exchange and not request.dont_filter else "force"
             fingerprint = self._fingerprint_of(request, mode)
             push = Push(
-                *(mode, fingerprint, rank(request.priority), lease.payload, lease.slot), continues="page"
+                *(mode, fingerprint, rank(request.priority), lease.payload, lease.slot),
+                continues="page",
+                lane=lease.lane,
             )
         except Exception as error:  # the worker that gets the entry sets it aside
             logger.warning(
@@ -126,7 +139,7 @@ class Intake:
                 *(self._queue.key, one_line(error)),
             )
             request = Request("data:,")
-            push = Push("force", "", 0, lease.payload, lease.slot, continues="page")
+            push = Push("force", "", 0, lease.payload, lease.slot, continues="page", lane=lease.lane)
         self._state.enqueue(push, request)
 
     def return_to_queue(self, request: Request) -> None:

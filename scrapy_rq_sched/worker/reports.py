@@ -128,7 +128,7 @@ class Bottleneck(Part):
         if cause in (Cause.TIME, Cause.ANSWER):
             return "politeness"
         if is_empty and reply.why:
-            return "politeness"
+            return "needs" if reply.why == "needs" else "politeness"
         full = engine.backs_out()
         if is_busy or full == "scraper":
             return "callbacks"

@@ -103,7 +103,8 @@ class ExchangeSchedule:
             return bool(reply.leases) or is_time or silence >= self._poll_interval(reply, lacks)
         if lacks and reply is not None and (reply.waiting or reply.seeds) and session.capacity.runs_low:
             # The waiting requests may be for other workers: asking more often would bring no more of them.
-            return bool(reply.leases) or silence >= min(POLL_UNKNOWN, self._lease_timeout / 3)
+            interval = max(POLL_UNKNOWN, reply.workers / POLLS)
+            return bool(reply.leases) or silence >= min(interval, self._lease_timeout / 3)
         return silence >= self._poll_interval(reply, lacks)
 
     # -- while only politeness limits ----------------------------------------------------------

@@ -32,6 +32,7 @@ from .log.farewell import Farewell
 from .log.fullness import Fullness
 from .log.notices import Notices
 from .log.standstill import Standstill
+from .needs import Needs
 from .outbox import BatchOutcome, Outgoing
 from .outside import OutsideRequests
 from .reports import Bottleneck, SlotSync, Totals
@@ -78,9 +79,10 @@ class Session(Part):
         self._stats: Any = crawler.stats
         fingerprint = load_fingerprints(crawler, dupefilter, settings.seen_cache).of
         self.deny_list = DenyList(self._stats)
+        self.needs = Needs(settings.offers, not is_custom(queue), self._stats)
         self._intake = Intake(
             *(state, spider, queue, dupefilter, fingerprint, self.notices, engine),
-            *(settings.by_slot, self.deny_list),
+            *(settings.by_slot, self.deny_list, self.needs),
         )
         self.politeness = politeness_of(settings, queue, engine, state.sent)
         frontier.limit_slots(self.politeness.policy)
@@ -89,7 +91,7 @@ class Session(Part):
         self.admission = Admission(state, limits, self.politeness, settings, engine)
         self._handout = Handout(
             *(state, limits, queue, fingerprint, self.notices),
-            *(self.politeness, self.admission, self.deny_list),
+            *(self.politeness, self.admission, self.deny_list, self.needs),
         )
         crawl, refuse = crawl or self.send, self._handout.refuse
         self._seed_expander = SeedExpander(
@@ -131,7 +133,8 @@ class Session(Part):
         self.parts: tuple[Part, ...] = (
             *(state, state.outbox, state.releases, state.items),
             *(state.start_reports, state.grants, state.answers, state.local_only),
-            *(self.deny_list, self.slot_sync, self.outside, latencies, self._totals, self._bottleneck, self),
+            *(self.deny_list, self.needs, self.slot_sync, self.outside, latencies),
+            *(self._totals, self._bottleneck, self),
         )
         self._batches = self._asked = 0
         self._exceeds = False

@@ -66,8 +66,10 @@ class Client:
         said["finished"] = [Finished(name) for name in said.get("finished", [])]
         return self.frontier.exchange(Batch(self.number, **said))
 
-    def push(self, *names: str, mode: Any = "filter", priority: int = 0, slot: str = "") -> Reply:
-        pushes = [Push(mode, f"fp-{name}", priority, name.encode(), slot) for name in names]
+    def push(
+        self, *names: str, mode: Any = "filter", priority: int = 0, slot: str = "", lane: str = ""
+    ) -> Reply:
+        pushes = [Push(mode, f"fp-{name}", priority, name.encode(), slot, lane=lane) for name in names]
         return self.say(pushes=pushes)
 
     def take(self, want: int) -> list[Lease]:

@@ -91,6 +91,7 @@ SETTINGS: list[tuple[str, str, Any, str, Any]] = [
     ("BACKOFF_MAX_DELAY", "backoff_max_delay", 300.0, "60", 60.0),
     ("FRONTIER_CRAWL_DELAY_MAX", "crawl_delay_max", 60.0, "5", 5.0),
     ("FRONTIER_MAX_PAGES", "max_pages", 0, "1000", 1000),
+    ("FRONTIER_OFFERS", "offers", frozenset(), "browser, gpu", frozenset({"browser", "gpu"})),
     ("FRONTIER_SLOT_GIVE_UP", "slot_give_up", 0.0, "3600", 3600.0),
     (
         "FRONTIER_SLOTS",
@@ -252,6 +253,7 @@ BAD_VALUES: dict[str, list[Any]] = {
     "BACKOFF_MAX_DELAY": [*NOT_NUMBERS, 0, -1, 90_000],
     "FRONTIER_CRAWL_DELAY_MAX": [*NOT_NUMBERS, -1, 90_000],
     "FRONTIER_MAX_PAGES": [*NOT_NUMBERS, -1, 1.5],
+    "FRONTIER_OFFERS": [5, ["browser", ""], [["browser"]], {"browser": 1}],
     "FRONTIER_SLOT_GIVE_UP": [*NOT_NUMBERS, -1],
     "FRONTIER_MAX_SEED_BYTES": [*NOT_NUMBERS, 0, -1, 1.5, 1e300],
     "FRONTIER_MAX_FAILED": [*NOT_NUMBERS, 0, -1, 1.5],

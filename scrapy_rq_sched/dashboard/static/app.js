@@ -397,7 +397,8 @@ function limits() {
     });
     const said = found.map(([limit, count]) => `${counted(count, "worker")}: ${limit}`).join(", ");
     put(legend, said);
-    const remarks = [frontier.unshared && `Not shared: ${frontier.unshared}`, status.cut && `Read in part: ${status.cut}`].filter(Boolean);
+    const unmet = status.unmet.map((one) => `No worker that is alive offers ${one.needs.join(" and ")}: requests that need it wait`);
+    const remarks = [...unmet, frontier.unshared && `Not shared: ${frontier.unshared}`, status.cut && `Read in part: ${status.cut}`].filter(Boolean);
     more.hidden = !remarks.length;
     put(more, clean(remarks.join(". ")));
   };
@@ -532,13 +533,15 @@ function slotsTab(name) {
     const body = Object.fromEntries(Object.entries(said).filter(([, value]) => value !== "").map(([key, value]) => [key, Number(value)]));
     await act("slots/set", { slot, ...body }, { title: `Set the limits of ${slot}?`, button: "Set" });
   };
+  // Requests with needs are listed apart, but their slot is the same.
+  const slotOf = (s) => s.slot.split("|")[0];
   const buttons = (s) => h("div", { class: "buttons" },
     s.blocked_for
-      ? h("button", { class: "small", onclick: () => act("slots/unblock", { slot: s.slot }, { confirm: false }) }, "Unblock")
-      : h("button", { class: "small", onclick: () => block(s.slot) }, "Block"),
-    h("button", { class: "small", onclick: () => set(s) }, "Set"),
-    h("button", { class: "small", onclick: () => act("deny", { url: s.slot }, { title: `Deny all requests to ${s.slot}?`, button: "Deny", danger: true }) }, "Deny"),
-    s.is_set && h("button", { class: "small", onclick: () => act("slots/reset", { slot: s.slot }, { title: `Reset the limits of ${s.slot}?`, button: "Reset" }) }, "Reset"));
+      ? h("button", { class: "small", onclick: () => act("slots/unblock", { slot: slotOf(s) }, { confirm: false }) }, "Unblock")
+      : h("button", { class: "small", onclick: () => block(slotOf(s)) }, "Block"),
+    h("button", { class: "small", onclick: () => set({ ...s, slot: slotOf(s) }) }, "Set"),
+    h("button", { class: "small", onclick: () => act("deny", { url: slotOf(s) }, { title: `Deny all requests to ${slotOf(s)}?`, button: "Deny", danger: true }) }, "Deny"),
+    s.is_set && h("button", { class: "small", onclick: () => act("slots/reset", { slot: slotOf(s) }, { title: `Reset the limits of ${slotOf(s)}?`, button: "Reset" }) }, "Reset"));
   const columns = [
     { title: "Slot", lead: true, mark: (s) => s.slot, parts: (s) => theirs(named(s.slot)) },
     { title: "Waiting", num: true, text: (s) => number(s.waiting) },

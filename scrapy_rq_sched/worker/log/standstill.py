@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 
+from ...codec.needs import shown
 from ...engine.bridge import EngineBridge
 from ...errors import counted, frontier_command, one_line
 from ...frontier.replies import Order, Reply
@@ -105,6 +106,11 @@ class Standstill:
             return backs_out, "the engine is still opening the spider"
         if backs_out:
             return backs_out, f"the {backs_out} is full, with {counted(downloading, 'download')} in progress"
+        if reply.why == "needs" and not state.requests.leased:
+            return "needs", (
+                f"{waiting} in the queue, but for workers that offer what they need (FRONTIER_OFFERS), and "
+                f"this worker offers {shown(self._settings.offers) or 'nothing'}"
+            )
         if reply.owner and not state.requests.leased:
             return "owner", (
                 f"{waiting} in the queue of one slot, and worker {one_line(reply.owner)} begins them, "

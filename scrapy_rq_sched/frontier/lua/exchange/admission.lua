@@ -1,11 +1,11 @@
--- Needs: keys, slots/slots, slots/own_slots, number_of, slots/downloads, slots/backoff, slots/limits, slots/shared_slots, fleet/events, exchange/header, exchange/slot_policy
+-- Needs: keys, slots/slots, slots/lanes, slots/own_slots, number_of, slots/downloads, slots/backoff, slots/limits, slots/shared_slots, fleet/events, exchange/header, exchange/slot_policy
 -- Admission: whether a request may begin now; and if not, why, and from when. No other module decides this, but
 -- exchange/outside.lua for requests that are sent without the scheduler. The worker's own rules are in worker/admission.py.
 -- To add a rule, add it to one of the lists OF_SLOT, OF_ENTRY and OF_PUSH; the first rule that refuses counts.
 --
 -- A rule about a slot is asked before requests are taken from its queue:
---   rule(state, ask)  -> nil; or the time (milliseconds) at which to ask again, the cause, and whether other spiders that
---                     share the slot are told that this one has asked (see slots/shared_slots.lua). It changes nothing in
+--   rule(state, ask)  -> nil; or the time (milliseconds) at which to ask again, the cause, and whether the slot's other
+--                     parties are told that this one has asked (see slots/shared_slots.lua). It changes nothing in
 --                     Redis, because `status` and `explain` ask it, too.
 -- state: of the slot, see slots/limits.lua; ask: worker, now, ahead, lease_ms, not_before; most: how many turns are wanted, which
 -- a rule may reduce
@@ -14,7 +14,7 @@
 --   rule.refuses(step, entry)  -> nil; or from when any worker may ask again: now, if only this worker may not have it
 --   rule.admitted(step, entry) note that the entry becomes a lease
 --   rule.cause                 why; rule.is_for_seeds: whether seeds from the seeds' keys are also asked about
--- entry: request; deaths: how many of its workers died; history: its history
+-- entry: request; place; deaths: how many of its workers died; history: its history
 -- These rules are asked only if any request has a history (step.remembered), which is rare.
 -- A refused entry is set back (leases.park) with that time and the cause, whatever refused it. Workers sleep until the
 -- first of all these times.
@@ -30,6 +30,8 @@ local admission = {}
 local QUIET = 2000
 -- For how long a slot is passed over if another worker has its turns, in milliseconds.
 local PASSED_OVER_FOR = 250
+-- How often, in milliseconds, a lane asks for a turn that another lane of the slot has: if it came late, the slot would idle.
+local SHARED_FOR = 100
 
 -- -- the rules about slots --
 
@@ -37,14 +39,19 @@ local function is_blocked(state, ask)
   if state.blocked > ask.now then return state.blocked, 'blocked' end
 end
 
-local function is_of_another_spider(state)
-  if slots.are_shared and shared_slots.is_left_to_another(state) then return state.asked, 'spider' end
+-- Spiders that share a slot, and the lanes of one spider, take turns.
+local function is_of_another_party(state)
+  if not slots.have_parties() then return end
+  local is_left, is_of_spider = shared_slots.is_left_to_another(state)
+  if not is_left then return end
+  if is_of_spider then return state.asked, 'spider' end
+  return math.min(state.asked, slots.now() + SHARED_FOR), 'worker'
 end
 
 -- The slot is asked again when a download has ended; or after a lease's time, in case no worker reports that.
 local function has_no_room(state, ask)
   if state.concurrency > 0 then ask.most = math.min(ask.most, state.concurrency - state.active) end
-  if ask.most <= 0 then return ask.now + ask.lease_ms, 'concurrency', true end
+  if ask.most <= 0 then return ask.now + (slots.has_lanes and SHARED_FOR or ask.lease_ms), 'concurrency', true end
 end
 
 local function has_another_worker(state, ask)
@@ -52,7 +59,10 @@ local function has_another_worker(state, ask)
   if state.pending > 0 and ask.now < state.tat + ask.lease_ms and downloads.lives(state.owner) ~= false then
     return state.tat > ask.now and state.tat or ask.now + PASSED_OVER_FOR, 'worker', true
   end
-  if ask.now < state.tat + own_slots.LEFT_FOR and limits.is_left(state, ask.worker) then return state.tat, 'worker' end
+  local is_asked = slots.have_parties() and shared_slots.is_left_to_it(state)
+  if not is_asked and ask.now < state.tat + own_slots.LEFT_FOR and limits.is_left(state, ask.worker) then
+    return state.tat, 'worker', slots.has_lanes
+  end
 end
 
 -- The owner's turns may come ahead of their time; another worker gets only turns that are due.
@@ -64,7 +74,7 @@ local function is_too_soon(state, ask)
   if ask.first > horizon then return ask.first, 'delay', true end
 end
 
-local OF_SLOT = {is_blocked, is_of_another_spider, has_no_room, has_another_worker, is_too_soon}
+local OF_SLOT = {is_blocked, is_of_another_party, has_no_room, has_another_worker, is_too_soon}
 
 -- -> the times of at most ask.most turns; and when there may be more
 local function turns_from(state, ask)
@@ -130,18 +140,18 @@ function admission.grants(step, slot, most)
   local state, now = limits.of(slot, slot_policy.all), slots.now()
   admission.tell(step, state)
   if state.blocked > 0 and state.blocked <= now then
-    redis.call('HDEL', SLOT .. slot, 'blocked', 'block_reason')
-    events.tell('slot_free', nil, {slot = slot})
+    redis.call('HDEL', SLOT .. state.slot, 'blocked', 'block_reason')
+    events.tell('slot_free', nil, {slot = state.slot})
     state.blocked, state.block_reason = 0, ''
     step.freed = step.freed or {}
-    step.freed[#step.freed + 1] = slot
+    step.freed[#step.freed + 1] = state.slot
   end
   if has_no_limits(state) and state.blocked == 0 then return nil end
   local ask = admission.ask_for(step, state, step.worker, most)
   local again_at, cause, has_asked = first_block(state, ask)
   if again_at then
-    if state.active > 0 then slots.keep_state(slot, limits.latest(state), true) end
-    if has_asked and slots.are_shared then shared_slots.ask_for(state, again_at, limits.latest(state)) end
+    if state.active > 0 then slots.keep_state(state.slot, limits.latest(state), true) end
+    if has_asked and slots.have_parties() then shared_slots.ask_for(state, again_at, limits.latest(state)) end
     step.why = step.why or cause
     return {}, again_at, state
   end
@@ -159,17 +169,19 @@ end
 -- A request that this worker has refused is for other workers, while there is one that has not refused it.
 local refused = {cause = 'refused', is_for_seeds = true}
 
--- -> whether all workers that are alive have refused the request
-function admission.is_refused_by_all(history, now)
+-- -> whether all living workers that may have requests of *place* have refused the request
+function admission.is_refused_by_all(history, now, place)
+  local is_laned = place and slots.is_laned(place)
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '(' .. now, '+inf')) do
-    if not string.find(history, 'refused:' .. name .. '@', 1, true) then return false end
+    local may_have_it = not is_laned or lanes.are_offered(place, lanes.offers_of(name))
+    if may_have_it and not string.find(history, 'refused:' .. name .. '@', 1, true) then return false end
   end
   return true
 end
 
 function refused.refuses(step, entry)
   local is_its_own = string.find(entry.history, 'refused:' .. step.worker .. '@', 1, true)
-  return is_its_own and not admission.is_refused_by_all(entry.history, step.now) and at_once()
+  return is_its_own and not admission.is_refused_by_all(entry.history, step.now, entry.place) and at_once()
 end
 
 function refused.admitted() end

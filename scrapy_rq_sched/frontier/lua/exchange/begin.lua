@@ -1,4 +1,4 @@
--- Needs: keys, queue, store/put_back, fleet/permits, fleet/renew, fleet/export_notes, number_of, exchange/header, exchange/slot_admission
+-- Needs: keys, queue, slots/slots, slots/lanes, store/put_back, fleet/permits, fleet/renew, fleet/export_notes, number_of, exchange/header, exchange/slot_admission
 -- The begin of an exchange: note that the worker is alive, recognise the exchange, and find the orders for the worker.
 --
 -- step: the state of this exchange
@@ -32,7 +32,7 @@ function begin.new()
     workers = 0, bytes = 0, passed_over = 0, dropped = 0, leases = {}, is_limited = false, has_policy = false,
     wants_policy = false, other_limits = false, named_slots = 0, why = nil, limits_sent = nil, given = nil, ask_at = nil,
     given_outside = nil, ask_outside_at = nil, refused_outside = nil,
-    backed_off = nil, freed = nil, given_up = 0,
+    backed_off = nil, freed = nil, given_up = 0, unmet = nil,
     has_items = false, with_items = false, items = nil, no_items = nil, unmoved = nil,
   }
 end
@@ -69,6 +69,7 @@ function begin.heartbeat(step)
   end
   -- No worker is alive, so Redis was down. All workers get a full lease again before they count as dead.
   if was_away then renew(WORKERS, now, header.lease_ms) end
+  if header.offers then lanes.renew(header.offers, deadline) end
   cut_deadlines(step, now)
 end
 
@@ -144,6 +145,7 @@ function begin.rewind(step)
   end
   -- The other workers will find a new frontier. This mark tells them that they have lost data, too.
   if step.lost == 'frontier' and not step.made then redis.call('HSET', META, 'lost', step.now) end
+  if not step.made and not step.over then slots.restore_lanes() end
 end
 
 return begin

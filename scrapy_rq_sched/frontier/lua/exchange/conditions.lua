@@ -1,11 +1,15 @@
--- Needs: keys, fleet/events, fleet/export_notes, number_of, exchange/header
--- Notice the begin and the end of conditions of the whole fleet: a standstill, a full Redis, a full queue. Each
--- condition has a field in META while it lasts.
+-- Needs: keys, fleet/events, fleet/export_notes, number_of, slots/slots, slots/lanes, exchange/header
+-- Notice the begin and the end of conditions of the whole fleet: a standstill, a full Redis, a full queue, requests that no
+-- worker may have. Each condition has a field in META while it lasts.
+--
+-- step: unmet: the lanes with waiting requests that no living worker may serve; nil if there are none
 local conditions = {}
 -- There must be room for this many milliseconds before a condition ends. Otherwise events could alternate quickly.
 local QUIET = 5000
 -- The interval, in milliseconds, at which META notes that a condition lasts, or that the crawl goes on.
 local MOMENT = 1000
+-- For how many milliseconds a worker that offers what is needed may still be starting.
+local STARTING = 10000
 -- The share of FRONTIER_MAX_WAITING below which there is room again.
 local ROOM = 0.9
 
@@ -46,6 +50,29 @@ local function look_for_standstill(step, leased, sleeps)
   end
 end
 
+-- META's field unmet: for each lane that no living worker may serve, since when (milliseconds), whether there was an event, and
+-- the lane.
+local function look_for_unmet_needs(step)
+  local known, lasting, unmet = {}, {}, {}
+  for since, was_noted, lane in string.gmatch(step.meta.unmet or '', '(%d+) ([01]) (%S+)') do
+    known[lane] = {tonumber(since), was_noted == '1'}
+  end
+  for _, lane in ipairs(slots.has_lanes and lanes.unmet() or {}) do
+    local since, was_noted = unpack(known[lane] or {step.now, false})
+    known[lane] = nil
+    local is_noted = was_noted or step.now - since >= math.min(header.lease_ms, STARTING)
+    if is_noted and not was_noted then events.tell('needs_unmet', nil, {needs = lane}) end
+    if is_noted then unmet[#unmet + 1] = lane end
+    lasting[#lasting + 1] = whole(since) .. (is_noted and ' 1 ' or ' 0 ') .. lane
+  end
+  for lane, its in pairs(known) do
+    if its[2] then events.tell('needs_met', nil, {needs = lane}) end
+  end
+  local text = table.concat(lasting, ' ')
+  if text == '' then redis.call('HDEL', META, 'unmet') elseif text ~= step.meta.unmet then redis.call('HSET', META, 'unmet', text) end
+  step.unmet = #unmet > 0 and unmet or nil
+end
+
 function conditions.note(step, leased, sleeps)
   local has_no_memory = step.full_memory or step.full == 'memory'
   if has_no_memory or step.meta.no_memory then
@@ -57,6 +84,7 @@ function conditions.note(step, leased, sleeps)
     look(step, 'no_room', has_no_room, may_end, 'queue_full', 'queue_has_room', {max_waiting = header.max_waiting})
   end
   look_for_standstill(step, leased, sleeps)
+  if slots.has_lanes or step.meta.unmet then look_for_unmet_needs(step) end
 end
 
 return conditions

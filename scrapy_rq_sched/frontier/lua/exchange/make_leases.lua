@@ -30,11 +30,11 @@ end
 local UNASKED = {deaths = '0'}
 
 -- -> the entry for the rules of admission; nil if another worker has finished the request after all
-function make_leases.entry_of(step, request)
+function make_leases.entry_of(step, request, place)
   if not step.remembered then return UNASKED end
   local deaths, history = histories.deaths(request)
   if histories.count(history, 'done') == 0 then
-    return {request = request, deaths = deaths, history = history}
+    return {request = request, place = place, deaths = deaths, history = history}
   end
   redis.call('HDEL', HISTORY, redis.sha1hex(request))
 end
@@ -48,7 +48,7 @@ end
 
 -- Hand the request out, or skip it if it is done. -> nil; or from when to ask again, and why: then it is not handed out
 function make_leases.admit(step, kind, score, request, slot, begin)
-  local entry = make_leases.entry_of(step, request)
+  local entry = make_leases.entry_of(step, request, slot)
   if not entry then return end
   if step.remembered then
     local due, cause = admission.refusal(step, entry)

@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots/waiting, store/leases, slots/clear_waiting, store/seen, filter, fleet/crawl, exchange/header, exchange/admission, exchange/caps
+-- Needs: keys, queue, slots/slots, slots/lanes, slots/waiting, store/leases, slots/clear_waiting, store/seen, filter, fleet/crawl, exchange/header, exchange/admission, exchange/caps
 -- Store the requests that the worker has found, and forget fingerprints of requests that it did not crawl after all.
 --
 -- step: duplicates: places, from 1, of the pushes that were duplicates, and with a minus, of those that are above a cap (see
@@ -35,7 +35,9 @@ end
 local function park(i, request, due, cause)
   local name, rank = header.worker .. '/' .. header.exchange .. '.n' .. i, header.ranks and header.ranks[i] or 0
   local score = string.format('%.17g', tonumber(queue.scores({rank})[1]) or 0)
-  leases.park('request', score, name, request, slot_of(i), due, cause)
+  local place = slot_of(i)
+  if slots.is_laned(place) then lanes.add(select(2, lanes.split(place))) end
+  leases.park('request', score, name, request, place, due, cause)
 end
 
 function pushes.store(step)

@@ -66,7 +66,8 @@ function release.refuse(step)
     if value then
       local kind, score, _, request, slot = leases.read(value)
       -- If no worker alive can do this request, it would go round forever. Only then it is set aside.
-      if admission.is_refused_by_all(histories.add(request, 'refused', step.worker, step.now), step.now) then
+      local history = histories.add(request, 'refused', step.worker, step.now)
+      if admission.is_refused_by_all(history, step.now, slot) then
         reason = reason .. '; no other worker alive has it'
         failures.set_aside(step.worker, {lease, value}, reason, '', 0, header.max_failed, step.now)
       else

@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/own_slots, slots/waiting, slots/in_slots, slots/site_answers, store/seeds, store/items, filter, fleet/fleet, fleet/crawl, fleet/deny_list, number_of, exchange/header, exchange/begin, exchange/conditions, exchange/caps
+-- Needs: keys, slots/slots, slots/lanes, slots/own_slots, slots/waiting, slots/in_slots, slots/site_answers, store/seeds, store/items, filter, fleet/fleet, fleet/crawl, fleet/deny_list, number_of, exchange/header, exchange/begin, exchange/conditions, exchange/caps
 -- The end of an exchange: note the state of the crawl, and reply.
 
 -- Add the finished pages to the latest ten seconds, at the head of the list. The time for this does not grow with the
@@ -34,8 +34,18 @@ end
 -- -> the other worker that has the turns of the only slot with waiting requests; nil if there are several slots
 local function owner_of_the_slot(step, n_slots)
   if n_slots ~= 1 then return nil end
-  local owner = redis.pcall('HGET', SLOT .. redis.call('ZRANGE', SLOTS, 0, 0)[1], 'owner')
+  local place = redis.call('ZRANGE', SLOTS, 0, 0)[1]
+  local owner = redis.pcall('HGET', SLOT .. (slots.has_lanes and lanes.split(place) or place), 'owner')
   return type(owner) == 'string' and owner ~= step.worker and owner or nil
+end
+
+-- -> whether all waiting requests need what this worker does not offer
+local function is_all_for_others()
+  if waiting.length_of('') > 0 or redis.call('ZCOUNT', SLOTS, '-inf', '(inf') > 0 then return false end
+  for _, key in ipairs(lanes.keys(header.offers)) do
+    if redis.call('EXISTS', key) == 1 then return false end
+  end
+  return true
 end
 
 -- -> the number of entries that were set back, how many of these are not due, and when the first of them is due
@@ -73,11 +83,11 @@ local function reply(step)
   end
   note(step, finished)
   local is_limited, in_vain = step.is_limited, header.want > 0 and #step.leases == 0
-  local next_turn = is_limited and own_slots.next(step.worker, in_vain) or nil
+  local next_turn = is_limited and own_slots.next(step.worker, in_vain, header.offers) or nil
   local n_slots = is_limited and slots.count() or nil
   local sleeps = next_turn and next_turn > slots.now()
   if not step.over then conditions.note(step, leased, sleeps) end
-  local why = step.why or sleeps and 'delay' or nil
+  local why = step.why or sleeps and 'delay' or in_vain and slots.has_lanes and is_all_for_others() and 'needs' or nil
   local head = cjson.encode({
     membership = unless_zero(step.membership), duplicates = step.duplicates, stored = unless_zero(step.stored),
     full = step.full, order = step.order, lost = step.lost, returned = unless_zero(step.returned),
@@ -95,7 +105,7 @@ local function reply(step)
     denied = (step.meta.denied or header.denied) and deny_list.news(step, header.denied) or nil,
     is_capped = finished and header.max_pages and caps.have_ended(step) or nil,
     stop_reason = step.order == 'stop' and step.meta.stop_reason or nil,
-    garbage = tally.garbage ~= '' and tally.garbage or nil, items = step.items, no_items = step.no_items,
+    garbage = tally.garbage ~= '' and tally.garbage or nil, unmet = step.unmet, items = step.items, no_items = step.no_items,
     unmoved = step.unmoved,
     seeds_problem = problem and problem[2] .. ' ' .. problem[1] or '', epoch = step.over and step.membership > 0 and '' or epoch or step.meta.epoch or '',
   })

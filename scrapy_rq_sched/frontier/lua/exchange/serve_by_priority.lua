@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/waiting, exchange/header, exchange/serve_slot
+-- Needs: keys, slots/slots, slots/lanes, slots/waiting, exchange/header, exchange/serve_slot
 -- The turns of slots with FRONTIER_ORDER = 'priority': the highest priority of all slots comes first. A slot's score is
 -- then the score of its next request. But if the slot must wait for its time, or got new requests since its last turn,
 -- the score is a time, as it always is if slots take turns.
@@ -14,25 +14,26 @@ local function next_score(slot)
 end
 
 -- Give slots that are due the scores of their next requests.
-local function enter_by_priority(ahead)
+local function enter_by_priority(keys, ahead)
   local till = slots.till(ahead)
   for _ = 1, ROUNDS do
-    local due = slots.between(slots.FIRST_TIME, till, AT_ONCE)
-    for _, slot in ipairs(due) do
+    local due = slots.between_all(keys, slots.FIRST_TIME, till, AT_ONCE)
+    for i = 1, #due, 2 do
+      local slot = due[i]
       local score = next_score(slot)
       if not score then waiting.empty = waiting.empty + 1 end
       slots.served(slot, score and 1 or 0, score)
     end
-    if #due < AT_ONCE then return end
+    if #due < 2 * AT_ONCE then return end
   end
 end
 
 -- -> slot, score of the first slot that is not closed, and the score of the second; nil for a missing one
--- count: the number of closed slots
-local function first_two(closed, count)
-  local found, first, score = slots.between('-inf', '(' .. slots.FIRST_TIME, count + 2, 'WITHSCORES'), nil, nil
+-- keys: of the lanes that this worker serves; count: the number of places of closed slots
+local function first_two(keys, closed, count)
+  local found, first, score = slots.between_all(keys, '-inf', '(' .. slots.FIRST_TIME, count + 2), nil, nil
   for i = 1, #found, 2 do
-    if not closed[found[i]] then
+    if not (closed[found[i]] or #keys > 0 and closed[lanes.split(found[i])]) then
       if first then return first, score, found[i + 1] end
       first, score = found[i], found[i + 1]
     end
@@ -40,14 +41,14 @@ local function first_two(closed, count)
   return first, score, nil
 end
 
-function serve_by_priority.take(step)
+function serve_by_priority.take(step, keys)
   if not serve_slot.has_room(step) then return end
   local is_limited, closed, count, in_vain = step.is_limited, {}, 0, 0
-  for _, slot in ipairs(header.saturated or {}) do closed[slot], count = true, count + 1 end
-  enter_by_priority(is_limited and header.ahead or 0)
+  for _, slot in ipairs(header.saturated or {}) do closed[slot], count = true, count + 1 + #keys end
+  enter_by_priority(keys, is_limited and header.ahead or 0)
   local flat = waiting.length_of('') > 0 and next_score('') or nil
   while serve_slot.has_room(step) and in_vain < IN_VAIN do
-    local slot, score, second = first_two(closed, count)
+    local slot, score, second = first_two(keys, closed, count)
     if flat and (not slot or tonumber(flat) <= tonumber(score)) then
       if serve_slot.take(step, '', 1) == 0 then break end
       flat = next_score('')

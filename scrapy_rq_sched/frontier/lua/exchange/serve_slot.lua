@@ -97,7 +97,8 @@ function serve_slot.serve(step, slot, each, is_limited, score_of)
   if left > 0 and time == limits.AT_ONCE then
     score = score_of and score_of(slot)
   elseif left > 0 and time then
-    score = limits.score(state, step.worker, time)
+    -- No place in a lane is left to the worker that had it last.
+    score = slots.is_laned(slot) and slots.score(time) or limits.score(state, step.worker, time)
   end
   slots.served(slot, left, score)
   return gone, false

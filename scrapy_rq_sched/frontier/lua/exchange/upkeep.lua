@@ -34,6 +34,7 @@ local function note_new(step)
     'passed', header.passed or '')
   -- Redis may have lost the fields that were written when the worker joined.
   if not before.joined then redis.call('HSET', own, 'joined', exact_time(), 'lease', header.lease_ms, 'records_end', 1) end
+  if header.offers and not before.joined then redis.call('HSET', own, 'offers', header.offers) end
   if header.bottleneck then redis.call('HSET', own, 'limit', header.bottleneck) end
   if header.times then
     for bucket, n in pairs(header.times) do count_up(TIMES, bucket, n) end

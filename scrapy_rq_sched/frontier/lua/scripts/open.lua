@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots/slots, slots/waiting, slots/clear_waiting, store/seeds, store/seen, store/items, filter, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, fleet/lost, fleet/renew, fleet/runs, fleet/deny_list
+-- Needs: keys, queue, slots/slots, slots/lanes, slots/waiting, slots/clear_waiting, store/seeds, store/seen, store/items, filter, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, fleet/lost, fleet/renew, fleet/runs, fleet/deny_list
 -- A worker joins the frontier, which is created if it does not exist.
 --
 -- ARGV  worker, lease timeout (ms), age of the worker's process (ms), busy (0/1), flush (0/1),
@@ -6,7 +6,8 @@
 --       the prefix of the frontier's keys, the spider's name,
 --       maximum number of workers (0: no limit), whether a further worker is refused (0/1), when this worker joined the
 --       line for a place (empty: it is not in line), how many events are kept,
---       the run of the worker's supervisor, the dead worker that its supervisor replaces by it (each may be empty),
+--       the run of the worker's supervisor, the dead worker that its supervisor replaces by it, what the worker offers, as
+--       the name of a lane (each may be empty),
 --       n, then n times: field, value    the settings that all workers of the frontier must share
 -- Reply {problem, …}
 --       {'type', key, its type, the right type}: nothing was changed
@@ -23,7 +24,7 @@ local worker, lease_ms, age, busy = argument(), number(), number(), argument()
 local flush, persist, up, about = argument(), argument(), number(), argument()
 local frontier, spider = argument(), argument()
 local most, is_refused, came, max_events = number(), argument() == '1', argument(), number()
-local run, replaced = argument(), argument()
+local run, replaced, offers = argument(), argument(), argument()
 
 local seeds_count, seeds_problem = seeds.count()
 local problem = wrong_type(types())
@@ -156,6 +157,8 @@ runs.add(run)
 -- Items of an earlier crawl may still have to be moved.
 if items.unmoved() > 0 then redis.call('HSET', META, 'item_parts', 1) end
 deny_list.join()
+slots.restore_lanes()
+lanes.offer(worker, offers, now + lease_ms)
 -- A block outlives the crawl in which it was set.
 if redis.call('EXISTS', SLOTS_BLOCKED) == 1 then redis.call('HSET', META, 'limited', '1') end
 for _, pair in ipairs(made_with) do redis.call('HSET', META, pair[1], pair[2]) end

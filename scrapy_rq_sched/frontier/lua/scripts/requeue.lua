@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots/in_slots, store/leases, store/put_back, fleet/export_notes
+-- Needs: keys, queue, slots/lanes, slots/in_slots, store/leases, store/put_back, fleet/export_notes
 -- Remove entries from the failed list, and put their requests and seeds back to their places.
 --
 -- ARGV  a worker name for the caller, how many entries the failed list keeps, again (0/1: put them back, or only
@@ -57,7 +57,8 @@ if found > 0 then redis.call('LREM', FAILED, first < length / 2 and found or -fo
 if again == '1' then
   put_back(back, worker, most_failed, server_time())
   for _, lease in ipairs(back) do
-    local _, _, _, _, slot = leases.read(lease[2])
+    local _, _, _, _, place = leases.read(lease[2])
+    local slot = lanes.split(place)
     -- Somebody expects that the site can be reached again.
     local learnt = slot ~= '' and redis.pcall('HGET', SLOT .. slot, 'learnt')
     if learnt and not has_failed(learnt) and string.find(learnt, '^gone') then redis.call('HDEL', SLOT .. slot, 'learnt') end

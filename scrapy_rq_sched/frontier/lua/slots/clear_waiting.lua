@@ -1,4 +1,4 @@
--- Needs: keys
+-- Needs: keys, slots/lanes
 -- Delete all waiting requests and the index of their slots: see slots/waiting.lua.
 local clear_waiting = {}
 -- The number of cleared slots whose requests are deleted at once.
@@ -32,6 +32,7 @@ function clear_waiting.clear()
     redis.call('RPUSH', SLOTS_CLEARED, cleared)
     clear_waiting.sweep(AT_ONCE)
   end
+  lanes.clear()
   redis.call('HDEL', META, 'in_slots', 'in_slots_estimated')
 end
 
@@ -46,13 +47,17 @@ function clear_waiting.removed(n)
   if n == 0 or not slot then return end
   local count = tonumber(redis.call('HGET', META, 'in_slots') or '') or 0
   redis.call('HSET', META, 'in_slots', string.format('%.0f', math.max(0, count - n)))
-  if redis.call('EXISTS', REQUESTS) == 0 then redis.call('ZREM', SLOTS, slot) end
+  if redis.call('EXISTS', REQUESTS) == 1 then return end
+  redis.call('ZREM', SLOTS, slot)
+  lanes.remove(slot)
 end
 
 -- Note that priorities in a slot's queue have changed: with FRONTIER_ORDER, its slot may get another turn.
 function clear_waiting.changed()
   local slot = waiting_slot()
-  if slot then redis.call('ZADD', SLOTS, 'XX', exact_time(), slot) end
+  if not slot then return end
+  local _, lane = lanes.split(slot)
+  redis.call('ZADD', lane and LANE .. lane or SLOTS, 'XX', exact_time(), slot)
 end
 
 return clear_waiting -- seldom used

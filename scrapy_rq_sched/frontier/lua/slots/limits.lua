@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/own_slots, number_of, slots/downloads, slots/shared_slots, slots/slot_patterns, slots/backoff, slots/outside_turns
+-- Needs: keys, slots/slots, slots/lanes, slots/own_slots, number_of, slots/downloads, slots/shared_slots, slots/slot_patterns, slots/backoff, slots/outside_turns
 -- The limits of slots, and the states of slots with limits. exchange/admission.lua decides whether a request may begin. SLOT_LIMITS has two kinds of fields:
 --   <slot>      the limits of a slot that the settings name, as
 --               '<delay in milliseconds> <jitter, a share of the delay> <concurrency> <rules>'. They are valid as long as
@@ -100,9 +100,8 @@ function limits.has_own_delay(state)
   return state.is_learnt or state.robots > 0 or state.throttle > 0
 end
 
--- -> the state of a slot. A value of another type at its key is deleted.
-function limits.of(slot, all)
-  if all.delay and known[slot] then return known[slot] end
+-- -> the state of a slot, as Redis has it. A value of another type at its key is deleted.
+local function read(slot, all)
   local flat = redis.pcall('HGETALL', SLOT .. slot)
   if has_failed(flat) then
     redis.call('UNLINK', SLOT .. slot)
@@ -154,8 +153,19 @@ function limits.of(slot, all)
     state.tat = math.max(tat - (was - delay) * (1 - state.jitter), outside_turns.earliest(state))
   end
   if is_set then state.is_set = true end
-  if slots.are_shared then state.asked, state.asked_by, state.last = number_of(asked, 0), asked_by or '', last or '' end
+  if slots.have_parties() then state.asked, state.asked_by, state.last = number_of(asked, 0), asked_by or '', last or '' end
   if all.delay and not slots.are_shared then known[slot] = state end
+  return state
+end
+
+-- -> the state of a place's slot
+function limits.of(place, all)
+  local slot, party = place, META
+  if slots.has_lanes ~= false then slot, party = shared_slots.party_of(place) end
+  local state = all.delay and known[slot] or read(slot, all)
+  if slots.have_parties() then state.party = party end
+  -- If requests of the slot wait in lanes, the slot is not left to the worker that had it last: that one may not serve them.
+  if slots.has_lanes then state.stays = all.stays and not lanes.has(slot) end
   return state
 end
 
@@ -253,13 +263,15 @@ end
 
 -- Set the next turn of a slot, also in the index of *worker*, its owner, if the slot is left to it.
 function limits.set_turn(state, worker)
-  slots.set(state.slot, limits.score(state, worker, math.max(state.tat, state.blocked, slots.FIRST_TIME / 1000)))
+  local time = math.max(state.tat, state.blocked, slots.FIRST_TIME / 1000)
+  -- Without a delay, the time is the first of all, and each download that ends would put the slot before the others.
+  local of_lanes = state.delay > 0 and time or math.max(time, slots.now())
+  slots.set(state.slot, limits.score(state, worker, time), slots.score(of_lanes))
 end
 
 -- Note that *used* of these turns were handed out, each with a lease.
 function limits.handed(state, worker, begins, following, used)
   if used == 0 then return end
-  if slots.are_shared then shared_slots.had(state) end
   local has_owner = state.owner == worker
   if not has_owner then
     if state.owner ~= '' then own_slots.forget(state.owner, state.slot) end
@@ -270,6 +282,7 @@ function limits.handed(state, worker, begins, following, used)
     state.tat = begins[used + 1] or following
     state.pending = has_owner and state.pending + used or used
   end
+  if slots.have_parties() then shared_slots.had(state) end
   state.owner = worker
   if state.concurrency > 0 then
     downloads.note(state.slot, worker, used)

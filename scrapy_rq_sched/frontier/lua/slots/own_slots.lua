@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, number_of
+-- Needs: keys, slots/slots, slots/lanes, number_of
 -- SLOTS_OF..worker, the index of the slots that a worker had last, by the time of their next request. For a moment
 -- after that time, a slot is left to this worker, because it has the slot's connections, cookies and robots.txt: the
 -- slot's score in SLOTS is the end of the moment. The index may have slots that the worker no longer has, or without
@@ -85,13 +85,19 @@ local function first_own(worker, after)
 end
 
 -- -> when there may be a turn for *worker*, at the earliest now; nil if no slot has waiting requests
--- in_vain: the worker has just asked and was given no request, so ignore the slots that are due now
-function own_slots.next(worker, in_vain)
+-- in_vain: the worker has just asked and was given no request, so ignore the slots that are due now; offers: of the worker
+function own_slots.next(worker, in_vain, offers)
   if slots.count() == 0 then return nil end
   local now = slots.now()
   local after = in_vain and '(' .. whole(1000 * now) or '-inf'
-  local of_all = redis.call('ZRANGEBYSCORE', SLOTS, after, 'inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-  local first = math.min(number_of(of_all, math.huge), number_of(first_own(worker, after), math.huge)) / 1000
+  local function first_in(key)
+    return number_of(redis.call('ZRANGEBYSCORE', key, after, '(inf', 'WITHSCORES', 'LIMIT', 0, 1)[2], math.huge)
+  end
+  local first = math.min(first_in(SLOTS), number_of(first_own(worker, after), math.huge))
+  for _, key in ipairs(slots.has_lanes ~= false and lanes.keys(offers) or {}) do first = math.min(first, first_in(key)) end
+  first = first / 1000
+  -- All that waits may be in lanes that this worker does not serve.
+  if slots.has_lanes and first == math.huge then return nil end
   return first < math.huge and math.max(first, now) or now
 end
 

@@ -1,12 +1,15 @@
--- Needs: keys, slots/slots, number_of, fleet/renew
+-- Needs: keys, slots/slots, slots/lanes, number_of, fleet/renew
 -- Spiders that share the states of slots (FRONTIER_SLOTS_KEY): their workers, their turns, and what they tell each other.
--- The key META identifies a spider. Beside the states there are:
+-- The key META identifies a spider, and its requests that are in no lane; '<META>|<lane>' its requests in a lane, to which turns
+-- are left in the same way: these are the parties. Beside the states there are:
 --   SHARED_WORKERS  the workers of all these spiders, by their deadlines: see fleet/renew.lua
 --   MOVED           slots that may have a turn sooner than another spider expects, by the time of that
--- Otherwise a spider that takes each turn of a slot ahead of its time would keep the slot forever. So the state of a slot
--- also has: last, the spider that had its last turn; asked_by, another spider that has asked in vain since; asked, the
--- time until which the next turn is left to that spider.
+-- Otherwise a party that takes each turn of a slot ahead of its time would keep the slot forever. So the state of a slot
+-- also has: last, the parties that have had turns, the last one first, each with a line end; asked_by, those that have asked in
+-- vain since, in their order; asked, the time until which the next turn is left to the first of these.
 local shared_slots = {}
+-- For how long, in milliseconds, a party in line waits for the end of a download.
+local DOWNLOAD = 30000
 -- Milliseconds: how long a turn is left to a spider after the time at which it may have it; how long a move and a worker
 -- are remembered.
 local LEFT_FOR, KEPT, WORKERS_KEPT = 1500, 600000, 86400000
@@ -45,13 +48,15 @@ end
 
 -- Tell the other spiders, if there are any, that a slot may have a turn sooner than they expect.
 function shared_slots.moved(slot)
-  if not slots.are_shared then return end
-  make_way()
+  if not slots.have_parties() then return end
   local now = slots.now()
-  redis.call('ZADD', MOVED, string.format('%.3f', now), slot)
-  redis.call('ZREMRANGEBYSCORE', MOVED, '-inf', now - KEPT)
-  redis.call('PEXPIRE', MOVED, KEPT)
-  -- The spider that has asked may have the turn now, but the others do not wait long for it.
+  if slots.are_shared then
+    make_way()
+    redis.call('ZADD', MOVED, string.format('%.3f', now), slot)
+    redis.call('ZREMRANGEBYSCORE', MOVED, '-inf', now - KEPT)
+    redis.call('PEXPIRE', MOVED, KEPT)
+  end
+  -- The party that has asked may have the turn now, but the others do not wait long for it.
   local asked = number_of(redis.call('HGET', SLOT .. slot, 'asked'), 0)
   if asked > now + LEFT_FOR then
     redis.call('HSET', SLOT .. slot, 'asked', string.format('%.0f', now + LEFT_FOR))
@@ -64,33 +69,80 @@ function shared_slots.hear()
   local found = redis.pcall('ZRANGEBYSCORE', MOVED, '(' .. heard, 'inf', 'WITHSCORES', 'LIMIT', 0, MOVED_AT_ONCE)
   if has_failed(found) or #found == 0 then return end
   local score, last = slots.score(slots.now()), found[#found]
-  for i = 1, #found, 2 do redis.call('ZADD', SLOTS, 'XX', 'LT', score, found[i]) end
+  local function look_again(slot)
+    redis.call('ZADD', SLOTS, 'XX', 'LT', score, slot)
+    if slots.has_lanes then lanes.set_slot(slot, score) end
+  end
+  for i = 1, #found, 2 do look_again(found[i]) end
   if #found == 2 * MOVED_AT_ONCE then
     -- All moves of one script have the same time, so there may be more of it.
-    for _, slot in ipairs(redis.call('ZRANGEBYSCORE', MOVED, last, last)) do
-      redis.call('ZADD', SLOTS, 'XX', 'LT', score, slot)
-    end
+    for _, slot in ipairs(redis.call('ZRANGEBYSCORE', MOVED, last, last)) do look_again(slot) end
   end
   redis.call('HSET', META, 'moves_heard', last)
 end
 
+-- -> the slot of a place, and the party of its requests
+function shared_slots.party_of(place)
+  local slot, lane = lanes.split(place)
+  return slot, lane and META .. '|' .. lane or META
+end
+
+-- -> the party to which the next turn is left; nil if there is none
+local function first_in_line(state)
+  return state.asked > slots.now() and string.match(state.asked_by, '^[^\n]+') or nil
+end
+
+-- -> whether the next turn is left to another party than the state's; and whether that is of another spider
 function shared_slots.is_left_to_another(state)
-  return state.asked_by ~= META and state.asked > slots.now()
+  local first = first_in_line(state)
+  local is_left = first ~= nil and first ~= state.party
+  return is_left, is_left and string.sub(first .. '|', 1, #META + 1) ~= META .. '|'
 end
 
--- There is no turn for this spider until *at*: note that it has asked. latest: the latest time that the state is about
+-- -> whether the next turn is left to the state's party
+function shared_slots.is_left_to_it(state)
+  return first_in_line(state) == state.party
+end
+
+-- -> a number that is greater, the longer ago a place had a turn; 0: it had the last one. By default the state's party
+function shared_slots.turns_since(state, place)
+  local party = state.party
+  if place then party = select(2, shared_slots.party_of(place)) end
+  local first = string.find('\n' .. state.last, '\n' .. party .. '\n', 1, true)
+  return first and first - 1 or math.huge
+end
+
+-- There is no turn for the state's party until *at*: note that it has asked. If the first one in line has not come for its
+-- turn, the line begins anew. latest: the latest time that the state is about
 function shared_slots.ask_for(state, at, latest)
-  if state.last ~= META then
-    local key = SLOT .. state.slot
-    redis.call('HSET', key, 'asked', string.format('%.0f', at + LEFT_FOR), 'asked_by', META)
-    slots.keep_state(state.slot, latest, state.active > 0)
+  if shared_slots.turns_since(state, nil) == 0 then return end
+  local first, its_line = first_in_line(state), state.party .. '\n'
+  if not first or first == state.party then
+    state.asked, state.asked_by = at + LEFT_FOR, first and state.asked_by or its_line
+  elseif not string.find('\n' .. state.asked_by, '\n' .. its_line, 1, true) then
+    state.asked_by = state.asked_by .. its_line
+  else
+    return
   end
+  redis.call('HSET', SLOT .. state.slot, 'asked', string.format('%.0f', state.asked), 'asked_by', state.asked_by)
+  slots.keep_state(state.slot, latest, state.active > 0)
 end
 
--- Note that this spider is given a turn.
+-- Note that the state's party is given turns. The one after them is left to the next party in line.
 function shared_slots.had(state)
-  redis.call('HSET', SLOT .. state.slot, 'last', META)
-  if state.asked_by == META then redis.call('HDEL', SLOT .. state.slot, 'asked', 'asked_by') end
+  local before = '\n' .. state.last
+  local first, last = string.find(before, '\n' .. state.party .. '\n', 1, true)
+  if first then before = string.sub(before, 1, first) .. string.sub(before, last + 1) end
+  state.last = state.party .. '\n' .. string.sub(before, 2)
+  redis.call('HSET', SLOT .. state.slot, 'last', state.last)
+  if first_in_line(state) ~= state.party then return end
+  state.asked_by = string.sub(state.asked_by, #state.party + 2)
+  state.asked = (state.delay > 0 and state.tat or slots.now() + DOWNLOAD) + LEFT_FOR
+  if state.asked_by == '' then
+    redis.call('HDEL', SLOT .. state.slot, 'asked', 'asked_by')
+  else
+    redis.call('HSET', SLOT .. state.slot, 'asked', string.format('%.0f', state.asked), 'asked_by', state.asked_by)
+  end
 end
 
 return shared_slots -- seldom used

@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/own_slots, number_of, slots/downloads, slots/outside_turns, slots/limits, slots/shared_slots
+-- Needs: keys, slots/slots, slots/lanes, slots/own_slots, number_of, slots/downloads, slots/outside_turns, slots/limits, slots/shared_slots
 -- Apply the workers' reports of their turns and downloads to the states of slots.
 local slot_reports = {}
 
@@ -36,7 +36,12 @@ function slot_reports.downloaded(state, worker, n)
   limits.forget(slot)
   downloads.note(slot, worker, -n)
   shared_slots.moved(slot)
-  if number_of(redis.call('ZSCORE', SLOTS, slot), 0) > 1000 * slots.now() then limits.set_turn(state, worker) end
+  local is_asleep = number_of(redis.call('ZSCORE', SLOTS, slot), 0) > 1000 * slots.now()
+  if is_asleep then
+    limits.set_turn(state, worker)
+  elseif slots.has_lanes then
+    lanes.set_slot(slot, slots.score(slots.now()))
+  end
 end
 
 -- The leases of *worker* for a slot went back: it no longer has turns or downloads there.

@@ -1,4 +1,4 @@
--- Needs: keys, number_of
+-- Needs: keys, number_of, slots/lanes
 -- SLOTS, the index of the slots that have waiting requests. A slot is in the index as long as it may have requests. If
 -- the key of any other slot exists, it is left from a cleared frontier, and is not read. A slot's score is the server's
 -- time from which it may give a request, in whole microseconds: for Redis, a number with a fraction takes twice as
@@ -10,6 +10,7 @@
 -- ONLY_STATES: the value of META's field limited if no slot has limits of its own, but some have states. '1': some may have both
 -- KEPT: how long a state is kept after the last time in it, in milliseconds
 -- are_shared: other spiders use the same states of slots (FRONTIER_SLOTS_KEY), so SLOT is not the frontier's own
+-- has_lanes: whether any place may be in a lane: see slots/lanes.lua; nil if that is unknown
 local slots = {FIRST_TIME = 1e14, SET = 'set ', KEPT = 600000, ONLY_STATES = '2', are_shared = false}
 -- The longest time that a slot sleeps; and how long its state is kept with downloads, which may take longer than an unused
 -- state is kept. In milliseconds.
@@ -25,7 +26,7 @@ local count, moved, turned, emptied
 at_begin(function()
   slots.are_shared = SLOT ~= string.sub(META, 1, -5) .. 'slots:state:'
   CLOCK = slots.are_shared and SHARED_CLOCK or META
-  moment, given, known, changed_ahead = nil, 0, nil, nil
+  moment, given, known, changed_ahead, slots.has_lanes = nil, 0, nil, nil, nil
   count, moved, turned, emptied = nil, {}, {}, {}
 end)
 
@@ -61,9 +62,22 @@ function slots.may_be_limited(limited, default)
   return limited or slots.are_shared or slots.is_limit(default)
 end
 
--- Tell this module the fields of the time, if the caller has already read META.
-function slots.know(clock, ahead)
+-- Tell this module the fields of the time, and the lanes, if the caller has already read META.
+-- adds_lanes: whether places in lanes may be new
+function slots.know(clock, ahead, of_lanes, adds_lanes)
   if not slots.are_shared then known = {clock, ahead} end
+  slots.has_lanes = of_lanes and true or adds_lanes or false
+  if slots.has_lanes then lanes.know(of_lanes) end
+end
+
+-- -> whether the turns of a slot may be for several parties: see slots/shared_slots.lua
+function slots.have_parties()
+  return slots.are_shared or slots.has_lanes ~= false
+end
+
+-- -> whether a place is in a lane
+function slots.is_laned(place)
+  return slots.has_lanes ~= false and string.find(place, '|', 1, true)
 end
 
 -- -> the frontier's time (milliseconds): the server's time, but it never goes back. If the server's time is behind that
@@ -112,9 +126,22 @@ local function last_turn()
   return whole(1000 * slots.now() + given)
 end
 
+-- Enter places that are about to get requests into their lanes. -> the others
+local function enter_lanes(names)
+  -- Also if META has no lanes: somebody may have deleted it.
+  if not string.find(table.concat(names), '|', 1, true) then return names end
+  slots.has_lanes = true
+  local others, added = lanes.enter(names, slots.FIRST_TIME, last_turn)
+  note_added(#added)
+  -- The key of a place that is new is left from a cleared frontier.
+  for _, place in ipairs(added) do redis.call('UNLINK', SLOT_REQUESTS .. place) end
+  return others
+end
+
 -- Enter slots that are about to get requests. Each new one has its turn after the slots that already wait.
 function slots.enter(names)
   write()
+  names = enter_lanes(names)
   in_chunks(names, function(...)
     local some, added, leftover = {...}, {}, {}
     for i, score in ipairs(redis.call('ZMSCORE', SLOTS, ...)) do
@@ -124,6 +151,15 @@ function slots.enter(names)
     if #added > 0 then note_added(redis.call('ZADD', SLOTS, unpack(added))) end
     if #leftover > 0 then redis.call('UNLINK', unpack(leftover)) end
   end)
+end
+
+-- Enter the places again that are in lanes, if somebody has deleted META, which had the lanes.
+function slots.restore_lanes()
+  if redis.call('HEXISTS', META, 'lanes') == 1 then return end
+  local places = redis.pcall('ZRANGEBYSCORE', SLOTS, 'inf', 'inf')
+  if has_failed(places) or #places == 0 then return end
+  slots.has_lanes = true
+  slots.enter(places)
 end
 
 -- -> the score of a slot whose turn is in *ahead* milliseconds
@@ -143,7 +179,7 @@ end
 -- -> whether a slot may have waiting requests
 function slots.has(slot)
   write()
-  return redis.call('ZSCORE', SLOTS, slot) ~= false
+  return redis.call('ZSCORE', SLOTS, slot) ~= false or slots.has_lanes ~= false and lanes.has(slot)
 end
 
 -- -> at most *n* random slots
@@ -154,6 +190,7 @@ end
 
 function slots.remove(slot)
   write()
+  if slots.is_laned(slot) then lanes.remove(slot) end
   note_added(-redis.call('ZREM', SLOTS, slot))
 end
 
@@ -168,10 +205,28 @@ function slots.due(n, ahead)
   return slots.between('-inf', slots.till(ahead), n)
 end
 
+-- -> {place, score, …}: at most *n* places with scores from *first* to *last*, by rising score, of SLOTS and of the lanes
+-- with these *keys*
+function slots.between_all(keys, first, last, n)
+  local flat = slots.between(first, last, n, 'WITHSCORES')
+  if #keys == 0 then return flat end
+  local found, merged = {}, {}
+  local function add(some)
+    for i = 1, #some, 2 do found[#found + 1] = {some[i], some[i + 1], tonumber(some[i + 1])} end
+  end
+  add(flat)
+  for _, key in ipairs(keys) do add(redis.call('ZRANGEBYSCORE', key, first, last, 'WITHSCORES', 'LIMIT', '0', n)) end
+  table.sort(found, function(a, b) return a[3] < b[3] end)
+  for i = 1, math.min(n, #found) do merged[2 * i - 1], merged[2 * i] = unpack(found[i]) end
+  return merged
+end
+
 -- Note that a slot has had its turn. Its next turn is at *score*, by default after all other slots. A slot with no
 -- requests left leaves the index.
 function slots.served(slot, left, score)
-  if left > 0 then
+  if slots.is_laned(slot) then
+    if left > 0 then lanes.set(slot, score or last_turn()) else slots.remove(slot) end
+  elseif left > 0 then
     turned[#turned + 1], turned[#turned + 2] = score or last_turn(), slot
   else
     emptied[#emptied + 1] = slot
@@ -196,9 +251,10 @@ function slots.note_block(time)
   redis.call('SET', SLOTS_BLOCKED, whole(time), 'PX', whole(math.max(1, time - slots.now())))
 end
 
--- Set a slot's next turn to *score*, if it has waiting requests.
-function slots.set(slot, score)
+-- Set a slot's next turn to *score*, if it has waiting requests. of_lanes: the same for its places in lanes
+function slots.set(slot, score, of_lanes)
   if #turned + #emptied > 0 then write() end
+  if slots.has_lanes ~= false then lanes.set_slot(slot, of_lanes or score) end
   moved[#moved + 1], moved[#moved + 2] = score, slot
 end
 
