@@ -30,7 +30,7 @@ def workers_wanted(status: Status, delay: float) -> int:
 
 def _is_limited(status: Status, delay: float) -> bool:
     allowed = status.slots / delay if delay else math.inf
-    return status.limit in ("politeness", "redis") or status.per_second >= NEAR_THE_LIMIT * allowed
+    return status.limit in ("politeness", "redis", "needs") or status.per_second >= NEAR_THE_LIMIT * allowed
 
 
 def _for(left: int, status: Status) -> int:

@@ -7,6 +7,7 @@ import signal
 
 from tests.project.crawls.faults import MOMENTS
 from tests.project.crawls.graph import page_url
+from tests.support.needs import lacking
 
 from .arena import UNRELEASED, Arena, unreleased
 from .referee import Outcome
@@ -55,6 +56,37 @@ def cap_kill(arena: Arena) -> Outcome:
     reasons = set(arena.fleet.reasons())
     assert reasons == {"max_pages"}, reasons
     return Outcome(kills, kills * UNRELEASED, absent=arena.pages - parsed)
+
+
+@scenario(
+    "needs-kill",
+    "Some pages need a browser, some a GPU, some both. Workers of three kinds are killed at random moments, "
+    f"each replaced by its like. No worker crawls a page without what it needs. Each explains {UNRELEASED} "
+    "repeats.",
+)
+def needs_kill(arena: Arena) -> Outcome:
+    arena.crawl("needy", workers=0, pages=arena.choose(400, 8000), SPIDER_MODULES="crawls.needy", **MANY)
+    kinds: dict[int, list[str]] = {}
+
+    def start(offers: list[str]) -> None:
+        environment = {"OFFERS": "+".join(offers)}
+        (number,) = arena.join(environment=environment, FRONTIER_OFFERS=json.dumps(offers))
+        kinds[number] = offers
+
+    for offers in ([], ["browser"], ["browser", "gpu"]):
+        start(offers)
+    arena.all_opened()
+    kills, wanted = 0, arena.choose(4, 40)
+    for _ in arena.moments(0.9, 0.05, 0.5):
+        if kills < wanted and len(arena.busy()) > 1 and arena.may_join():
+            number = arena.random.choice(arena.busy())
+            start(kinds[number])
+            arena.fleet.kill(number)
+            kills += 1
+    arena.settle()
+    wrong = lacking(arena.fleet)
+    assert not wrong, wrong[:3]
+    return Outcome(kills, kills * UNRELEASED)
 
 
 def _kill_at_random(arena: Arena, wanted: int, pages: int, **settings: str) -> Outcome:

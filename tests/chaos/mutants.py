@@ -74,6 +74,14 @@ MUTANTS = {
         ("polite-deny",),
         (("worker/deny_list.py", "is_denied = is_of_host or", "is_denied = False and"),),
     ),
+    "no-lanes": Mutant(
+        "a request goes only to a worker that offers what it needs",
+        ("needs-kill",),
+        (
+            ("frontier/lua/slots/lanes.lua", "if not offered[need] then return false end", ""),
+            ("worker/needs.py", "return needs_of(request) - self._offers", "return frozenset()"),
+        ),
+    ),
     "no-cap": Mutant(
         "a crawl has no more pages than its cap",
         ("cap-kill",),

@@ -12,7 +12,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha1
 from typing import Any
 
@@ -29,6 +29,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from scrapy_rq_sched.codec.needs import place_of, split_place
 from scrapy_rq_sched.frontier.client import Frontier
 from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, FleetConfig, Push
 from scrapy_rq_sched.frontier.replies import Lease, Membership, Reply
@@ -54,6 +55,14 @@ SETTINGS = settings(
 KEYS = Keys("s")
 #: No test lasts as long: a worker dies when the test says so.
 BOUNDS = FleetConfig(lease_timeout=100_000.0, max_deliveries=3)
+LANE = "browser"
+
+
+def offers_lane(worker: str) -> bool:
+    """Return whether the worker of this name may have requests of the lane: every second one."""
+    return int(worker[1:]) % 2 == 1
+
+
 #: Later than any test, in the server's milliseconds.
 FAR_FUTURE = 2**52
 
@@ -70,6 +79,8 @@ class Entry:
     priority: int = 0
     kind: str = "request"
     slot: str = ""
+    #: Which workers may have it: "browser" for those that offer one.
+    lane: str = ""
     #: Workers that died after they had said that they had begun it, and before.
     died: int = 0
     unbegun: int = 0
@@ -80,6 +91,10 @@ class Entry:
     @property
     def deaths(self) -> int:
         return self.died + self.unbegun
+
+    @property
+    def place(self) -> str:
+        return place_of(self.slot, self.lane)
 
 
 @dataclass(eq=False)
@@ -172,8 +187,8 @@ class Model:
 
     def __init__(self, discipline: str) -> None:
         self.discipline = discipline
-        self.queues: dict[str, list[Entry]] = {"": []}  # of each slot, the next one first
-        self.grants: list[str] = []  # slots with requests, the next one first
+        self.queues: dict[str, list[Entry]] = {"": []}  # of each place, the next one first
+        self.grants: list[str] = []  # places with requests, the next one first
         self.seeds: list[Entry] = []
         self.delayed: list[Entry] = []
         self.failed: list[tuple[Entry, int]] = []  # with the deaths that it had
@@ -283,7 +298,7 @@ class Model:
         }
 
     def _push(self, said: Said) -> tuple[int, ...]:
-        duplicates = []
+        duplicates, accepted = [], []
         for place, (push, entry) in enumerate([] if said.left_out else said.pushes):
             new = True
             for mode, known in (("start", self.started), ("filter", self.seen)):
@@ -294,16 +309,19 @@ class Model:
                 duplicates.append(place)
             elif push.payload:
                 self.accepted.add(entry.payload)
-                queue = self._queue_of(entry)
-                queue.insert(0 if self.discipline == "lifo" else len(queue), entry)
+                accepted.append(entry)
+        # New places in a lane have their turn before the others of the same exchange.
+        for entry in sorted(accepted, key=lambda entry: not entry.lane):
+            queue = self._queue_of(entry)
+            queue.insert(0 if self.discipline == "lifo" else len(queue), entry)
         self._sort()
         return tuple(duplicates)
 
     def _queue_of(self, entry: Entry) -> list[Entry]:
-        """Return the queue that *entry* comes into; its slot has a turn from now on."""
-        if entry.slot and entry.slot not in self.grants:
-            self.grants.append(entry.slot)
-        return self.queues.setdefault(entry.slot, [])
+        """Return the queue that *entry* comes into; its place has a turn from now on."""
+        if entry.place and entry.place not in self.grants:
+            self.grants.append(entry.place)
+        return self.queues.setdefault(entry.place, [])
 
     def _sort(self) -> None:
         if self.discipline == "priority":
@@ -313,10 +331,10 @@ class Model:
     def _put_back(self, entries: Iterable[Entry]) -> None:
         entries = list(entries)
         requests = [entry for entry in entries if entry.kind == "request"]
-        for entry in requests:
+        for entry in sorted(requests, key=lambda entry: not entry.lane):
             self._queue_of(entry)
-        for slot, queue in self.queues.items():
-            queue[:0] = [entry for entry in requests if entry.slot == slot]
+        for place, queue in self.queues.items():
+            queue[:0] = [entry for entry in requests if entry.place == place]
         self.seeds[:0] = [entry for entry in entries if entry.kind != "request"]
         self._sort()
 
@@ -352,7 +370,7 @@ class Model:
         for held in said.refused:
             for entry in release([held]):
                 entry.refused_by.add(name)
-                if self._alive() <= entry.refused_by:
+                if self._may_have(entry) <= entry.refused_by:
                     self._set_aside(entry)
                 else:
                     self.delayed.append(entry)
@@ -416,7 +434,8 @@ class Model:
             return True
 
         for entry in self.due[:50]:  # it does not look further at what is set back
-            if (want if entry.kind == "request" else said.want_seeds) > 0 and admit(entry):
+            is_offered = not entry.lane or offers_lane(name)
+            if is_offered and (want if entry.kind == "request" else said.want_seeds) > 0 and admit(entry):
                 self.delayed.remove(entry)
 
         def take(slot: str, most: int) -> int:
@@ -429,7 +448,8 @@ class Model:
             return before - most
 
         while want > 0:
-            due, flat = self.grants[:want], bool(self.queues[""])
+            served = [place for place in self.grants if LANE not in place or offers_lane(name)]
+            due, flat = served[:want], bool(self.queues[""])
             each = math.ceil(want / max(1, len(due) + flat))
             from_flat = take("", each)
             for slot in due:
@@ -450,8 +470,12 @@ class Model:
     def _alive(self) -> set[str]:
         return {name for name, member in self.registered().items() if not member.dead_since}
 
+    def _may_have(self, entry: Entry) -> set[str]:
+        """Return the living workers that may have *entry*."""
+        return {name for name in self._alive() if not entry.lane or offers_lane(name)}
+
     def _is_for_another(self, name: str, entry: Entry) -> bool:
-        return name in entry.refused_by and not self._alive() <= entry.refused_by
+        return name in entry.refused_by and not self._may_have(entry) <= entry.refused_by
 
 
 # -- the fleet -----------------------------------------------------------------------------------------
@@ -494,7 +518,7 @@ PUSHES = st.lists(
         st.integers(0, 11),
         st.sampled_from([0, 0, 0, 1, -1, 7, 2**20, -(2**20)]),
         st.sampled_from([False] * 9 + [True]),  # whether it stays in the worker's memory
-        st.sampled_from(["", "", "a", "a", "b", "c"]),  # its slot
+        st.sampled_from(["", "", "a", "a", "b", "c", "a|browser", "d|browser"]),  # its place
     ),
     min_size=1,
     max_size=8,
@@ -542,7 +566,8 @@ class Crawl(RuleBasedStateMachine):
 
     def join(self, busy: bool = False) -> Worker:
         name = f"w{len(self.model.members)}"
-        frontier = Frontier(self.server, KEYS, name, self.model.discipline, BOUNDS, self.dupefilter)
+        bounds = replace(BOUNDS, offers=frozenset({LANE} if offers_lane(name) else ()))
+        frontier = Frontier(self.server, KEYS, name, self.model.discipline, bounds, self.dupefilter)
         opened = frontier.open({"SCHEDULER_SERIALIZER": "json"}, busy=busy)
         self.model.join(name, busy)
         model = self.model
@@ -758,11 +783,12 @@ class Crawl(RuleBasedStateMachine):
     def compose(self, worker: Worker, pushes: Any, fates: Any, forgotten: Any, numbers: Any) -> Said:
         worker.number += 1
         said = Said(worker.number, forgotten=list(forgotten), **numbers)
-        for mode, fingerprint, priority, in_memory, slot in pushes:
+        for mode, fingerprint, priority, in_memory, place in pushes:
             self.entries += 1
-            entry = Entry(f"request-{self.entries}".encode(), self.entries, priority, slot=slot)
+            slot, lane = split_place(place)
+            entry = Entry(f"request-{self.entries}".encode(), self.entries, priority, slot=slot, lane=lane)
             payload = b"" if in_memory and mode != "force" else entry.payload
-            said.pushes.append((Push(mode, str(fingerprint), priority, payload, slot), entry))
+            said.pushes.append((Push(mode, str(fingerprint), priority, payload, slot, lane=lane), entry))
         for place, fate in fates:
             if worker.believes_held:
                 held = worker.believes_held.pop(place % len(worker.believes_held))
@@ -827,8 +853,9 @@ class Crawl(RuleBasedStateMachine):
         moving = {b"going_since", b"no_memory", b"no_room"}
         meta = found.get(b"s:meta", {})
         found[b"s:meta"] = {name: b"a time" if name in moving else value for name, value in meta.items()}
-        # Who speaks has another deadline, and another place among the others.
-        return {**found, b"s:workers": sorted(found.get(b"s:workers", ()))}
+        # Who speaks has another deadline, and another place among the others; and so has what it offers.
+        offered = [name for name, _ in found.pop(b"s:slots:offers", ())]
+        return {**found, b"s:workers": sorted(found.get(b"s:workers", ())), b"s:slots:offers": offered}
 
     # -- from outside ------------------------------------------------------------------------------
 
@@ -855,13 +882,13 @@ class Crawl(RuleBasedStateMachine):
     def redis_holds_what_the_model_holds(self) -> None:
         model = self.model
         with self.server.pipeline() as pipe:
-            for slot in model.queues:
-                key = f"s:requests:slot:{slot}" if slot else "s:requests"
+            for place in model.queues:
+                key = f"s:requests:slot:{place}" if place else "s:requests"
                 if model.discipline == "priority":
                     pipe.zrange(key, 0, -1)
                 else:
                     pipe.lrange(key, 0, -1)
-            pipe.zrange("s:slots", 0, -1).hget("s:meta", "in_slots")
+            pipe.zrange("s:slots", 0, -1).zrange(f"s:slots:lane:{LANE}", 0, -1).hget("s:meta", "in_slots")
             pipe.lrange("s:start_urls", 0, -1).zrange("s:delayed", 0, -1).lrange("s:failed", 0, -1)
             pipe.smembers("s:dupefilter").smembers("s:started").zrange("s:workers", 0, -1)
             pipe.hgetall("s:history")
@@ -869,7 +896,7 @@ class Crawl(RuleBasedStateMachine):
                 pipe.hgetall(f"s:leases:{name}")
             replies = pipe.execute()
         queues, replies = replies[: len(model.queues)], replies[len(model.queues) :]
-        grants, in_slots, seeds, delayed, failed, seen, started, workers, history, *held = replies
+        grants, of_lane, in_slots, seeds, delayed, failed, seen, started, workers, history, *held = replies
         if model.discipline == "fifo":
             for queue in queues:
                 queue.reverse()  # it is taken from the tail
@@ -884,7 +911,11 @@ class Crawl(RuleBasedStateMachine):
         assert Counter([*waiting, *seeds, *delayed, *aside, *leased]) == Counter(model.accepted)
 
         assert waiting == [entry.payload for entry in model.waiting]
-        assert [slot.decode() for slot in grants] == model.grants
+        laned = [place for place in model.grants if LANE in place]
+        assert [place.decode() for place in of_lane] == laned
+        # The places of the lane come last there.
+        plain = [place for place in model.grants if place not in laned]
+        assert [place.decode() for place in grants] == plain + sorted(laned)
         assert int(in_slots or 0) == len(model.waiting) - len(model.queues[""])
         assert seeds == [entry.payload for entry in model.seeds]
         assert set(delayed) == {entry.payload for entry in model.delayed}
@@ -950,6 +981,8 @@ class Crawl(RuleBasedStateMachine):
         """Have all die, and one that is new do all that is left; then nothing is left."""
         self.seeds_come(2)
         old, older, last = self.join(), self.join(), self.join()
+        if not offers_lane(last.name):
+            last = self.join()
         # What one of them has refused goes by it in its order; what the other has refused stays delayed.
         self.take_and_refuse(old, 2, 100)
         if self.model.delayed:
@@ -989,12 +1022,12 @@ class Crawl(RuleBasedStateMachine):
         if self.model.discipline == "priority":
             # In the words of the docs, and not by the model: of each slot the first of the highest priority
             # first. But for what is given out one at a time, and so later.
-            for slot in self.model.queues:
+            for place in self.model.queues:
                 calm = [
                     (-held.entry.priority, held.entry.number)
                     for held in drained
                     if held.deaths < 2
-                    and (held.entry.kind, held.entry.slot) == ("request", slot)
+                    and (held.entry.kind, held.entry.place) == ("request", place)
                     and held.entry not in set_back
                 ]
                 assert calm == sorted(calm)
