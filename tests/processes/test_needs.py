@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 
+import pytest
 import redis
 
 from ..support.crawl import Fleet, wait_until
@@ -24,9 +25,21 @@ def start(fleet: Fleet, *offers: str, spider: str = "needy", **settings: object)
     )
 
 
-def test_each_page_is_crawled_by_a_worker_that_meets_its_needs(fleet: Fleet) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"FRONTIER_BY_SLOT": False},
+        {"FRONTIER_ORDER": "priority"},
+        {"FRONTIER_FLEET_LIMITS": "concurrency"},
+    ],
+    ids=["slots", "no slots", "by priority", "concurrency"],
+)
+def test_each_page_is_crawled_by_a_worker_that_meets_its_needs(
+    fleet: Fleet, settings: dict[str, object]
+) -> None:
     for offers in ((), ("browser",), ("browser", "gpu")):
-        start(fleet, *offers, GRAPH_LATENCY=0.02)
+        start(fleet, *offers, GRAPH_LATENCY=0.02, **settings)
     fleet.wait()
     assert fleet.reasons() == ["finished"] * 3
     assert len(fleet.urls("parsed")) == PAGES
