@@ -109,8 +109,8 @@ def test_a_fleet_without_a_delay_waits_as_well(fleet: Fleet, workers: int) -> No
     with site("/1", 1, {"Retry-After": "1"}) as (url, asked):
         crawl(fleet, url, workers, CONCURRENT_REQUESTS_PER_DOMAIN=1)
     assert len(asked) == PAGES + 1
-    # Each worker may have had another request under way.
-    assert sum(later < 0.9 for later in after_the_refusal(asked)) <= workers
+    # Each worker may have had a request under way, and on a busy machine two more before it heard of it.
+    assert sum(later < 0.9 for later in after_the_refusal(asked)) <= 3 * workers < PAGES / 2
 
 
 def test_without_back_off_in_the_setting_a_site_is_asked_again_at_once(fleet: Fleet) -> None:
