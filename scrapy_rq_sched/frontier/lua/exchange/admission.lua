@@ -59,7 +59,7 @@ local function has_another_worker(state, ask)
   if state.pending > 0 and ask.now < state.tat + ask.lease_ms and downloads.lives(state.owner) ~= false then
     return state.tat > ask.now and state.tat or ask.now + PASSED_OVER_FOR, 'worker', true
   end
-  local is_asked = slots.have_parties() and shared_slots.is_left_to_it(state)
+  local is_asked = slots.have_parties() and shared_slots.is_left_to(state)
   if not is_asked and ask.now < state.tat + own_slots.LEFT_FOR and limits.is_left(state, ask.worker) then
     return state.tat, 'worker', slots.has_lanes
   end

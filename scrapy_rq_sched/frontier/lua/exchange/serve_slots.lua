@@ -21,12 +21,13 @@ local function due_of_all(keys, count, ahead)
   return due
 end
 
--- -> of the places of a slot that this worker serves, the one that had a turn longest ago; places without limits have their
--- turns by their scores. keys: of the lanes
-local function longest_ago(keys, place)
+-- -> of the places of a slot that this worker serves, the one to which the next turn is left, or else the one that had a turn
+-- longest ago; places without limits have their turns by their scores. keys: of the lanes
+local function next_place(keys, place)
   local state = limits.of(place, slot_policy.all)
   local found, most = place, shared_slots.turns_since(state, place)
   for _, other in ipairs(lanes.places(state.slot, keys)) do
+    if shared_slots.is_left_to(state, other) then return other end
     local turns = shared_slots.turns_since(state, other)
     if turns > most then found, most = other, turns end
   end
@@ -62,7 +63,7 @@ function serve_slots.serve(step)
     local has_more = flat > 0 or #due >= count
     for _, slot in ipairs(open) do
       if step.want <= 0 then break end
-      local place = is_limited and #keys > 0 and longest_ago(keys, slot) or slot
+      local place = is_limited and #keys > 0 and next_place(keys, slot) or slot
       local gone, is_open = serve_slot.serve(step, place, each, is_limited)
       closed[slot], has_more = not is_open, has_more or is_open
       -- A slot that was empty counts as progress: it is no longer in the index.

@@ -44,24 +44,27 @@ function lanes.add(lane)
   redis.call('HSET', META, 'lanes', table.concat(list, ' '))
 end
 
--- Add values to the sorted set at *key*, with the same arguments as ZADD. Another program may have stored a value of another
--- type there: it is deleted. A lane's index is then made anew of its places in SLOTS, with *score*, which a place has there.
-local function zadd(key, ...)
-  local added = redis.pcall('ZADD', key, ...)
-  if not has_failed(added) then return end
+-- Use a command on a sorted set, OFFERS or the index of a lane. Another program may have stored a value of another type
+-- there: it is deleted, and the index is made anew of the places in SLOTS.
+local function on_set(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if not has_failed(reply) then return reply end
   redis.call('UNLINK', key)
-  local values = {...}
-  local score, ending = values[#values - 1], '|' .. string.sub(key, #LANE + 1)
+  local ending = '|' .. string.sub(key, #LANE + 1)
   for _, place in ipairs(key ~= OFFERS and redis.call('ZRANGEBYSCORE', SLOTS, 'inf', 'inf') or {}) do
-    if string.sub(place, string.find(place, '|', 1, true), -1) == ending then redis.call('ZADD', key, score, place) end
+    if string.sub(place, string.find(place, '|', 1, true), -1) == ending then redis.call('ZADD', key, exact_time(), place) end
   end
-  redis.call('ZADD', key, ...)
+  return redis.call(command, key, ...)
+end
+
+-- -> {place, score, …}: at most *n* places of the lane with this *key*, with scores from *first* to *last*
+function lanes.between(key, first, last, n)
+  return on_set('ZRANGEBYSCORE', key, first, last, 'WITHSCORES', 'LIMIT', '0', n)
 end
 
 -- -> the score of a place in its lane; 0 if it has none
 local function score_of(lane, place)
-  local score = redis.pcall('ZSCORE', LANE .. lane, place)
-  return not has_failed(score) and number_of(score, 0) or 0
+  return number_of(on_set('ZSCORE', LANE .. lane, place), 0)
 end
 
 -- Enter places into the index of their lane, and into SLOTS. first: the first score that is a time; score: returns a score.
@@ -75,7 +78,7 @@ function lanes.enter(names, first, score)
     else
       lanes.add(lane)
       if redis.call('ZADD', SLOTS, 'inf', place) == 1 then added[#added + 1] = place end
-      if score_of(lane, place) < first then zadd(LANE .. lane, score(), place) end
+      if score_of(lane, place) < first then on_set('ZADD', LANE .. lane, score(), place) end
     end
   end
   return others, added
@@ -84,19 +87,21 @@ end
 -- Set the turn of a place in its lane.
 function lanes.set(place, score)
   local _, lane = lanes.split(place)
-  zadd(LANE .. lane, score, place)
+  on_set('ZADD', LANE .. lane, score, place)
 end
 
 -- Move the turns of a slot's places in lanes forward to *score*, if they are later. A place that is looked at too soon gets a
 -- later turn then.
 function lanes.set_slot(slot, score)
-  for _, lane in ipairs(lanes.all()) do zadd(LANE .. lane, 'XX', 'LT', score, slot .. '|' .. lane) end
+  for _, lane in ipairs(lanes.all()) do
+    on_set('ZADD', LANE .. lane, 'XX', 'LT', score, slot .. '|' .. lane)
+  end
 end
 
 -- Remove a place from its lane.
 function lanes.remove(place)
   local _, lane = lanes.split(place)
-  if lane then redis.pcall('ZREM', LANE .. lane, place) end
+  if lane then on_set('ZREM', LANE .. lane, place) end
 end
 
 
@@ -148,15 +153,14 @@ end
 
 -- Note that a worker that offers this is alive until *deadline*.
 function lanes.renew(offers, deadline)
-  zadd(OFFERS, 'GT', deadline, offers)
+  on_set('ZADD', OFFERS, 'GT', deadline, offers)
   redis.call('PEXPIRE', OFFERS, OFFERS_KEPT)
 end
 
 -- -> whether a living worker may serve a lane
 local function is_met(lane)
   if not living then
-    local found = redis.pcall('ZRANGEBYSCORE', OFFERS, '(' .. server_time(), 'inf')
-    living = has_failed(found) and {} or found
+    living = on_set('ZRANGEBYSCORE', OFFERS, '(' .. server_time(), 'inf')
   end
   for _, offers in ipairs(living) do
     if covers(offers, lane) then return true end
@@ -174,7 +178,12 @@ end
 
 -- Forget lanes without waiting requests. -> the others that no living worker may serve
 function lanes.unmet()
-  local found, kept = {}, {}
+  local found, kept, count = {}, {}, 0
+  for _, lane in ipairs(lanes.all()) do count = count + on_set('ZCARD', LANE .. lane) end
+  -- Somebody has deleted the index of a lane.
+  if redis.call('ZCOUNT', SLOTS, 'inf', 'inf') > count then
+    lanes.enter(redis.call('ZRANGEBYSCORE', SLOTS, 'inf', 'inf'), 1, exact_time)
+  end
   for _, lane in ipairs(lanes.all()) do
     if redis.call('EXISTS', LANE .. lane) == 1 then
       kept[#kept + 1], found[#found + 1] = lane, not is_met(lane) and lane or nil

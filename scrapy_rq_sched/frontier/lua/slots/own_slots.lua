@@ -90,11 +90,11 @@ function own_slots.next(worker, in_vain, offers)
   if slots.count() == 0 then return nil end
   local now = slots.now()
   local after = in_vain and '(' .. whole(1000 * now) or '-inf'
-  local function first_in(key)
-    return number_of(redis.call('ZRANGEBYSCORE', key, after, '(inf', 'WITHSCORES', 'LIMIT', 0, 1)[2], math.huge)
+  local of_all = redis.call('ZRANGEBYSCORE', SLOTS, after, '(inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+  local first = math.min(number_of(of_all, math.huge), number_of(first_own(worker, after), math.huge))
+  for _, key in ipairs(slots.has_lanes ~= false and lanes.keys(offers) or {}) do
+    first = math.min(first, number_of(lanes.between(key, after, 'inf', 1)[2], math.huge))
   end
-  local first = math.min(first_in(SLOTS), number_of(first_own(worker, after), math.huge))
-  for _, key in ipairs(slots.has_lanes ~= false and lanes.keys(offers) or {}) do first = math.min(first, first_in(key)) end
   first = first / 1000
   -- All that waits may be in lanes that this worker does not serve.
   if slots.has_lanes and first == math.huge then return nil end

@@ -99,9 +99,11 @@ function shared_slots.is_left_to_another(state)
   return is_left, is_left and string.sub(first .. '|', 1, #META + 1) ~= META .. '|'
 end
 
--- -> whether the next turn is left to the state's party
-function shared_slots.is_left_to_it(state)
-  return first_in_line(state) == state.party
+-- -> whether the next turn is left to the party of a place, by default to the state's
+function shared_slots.is_left_to(state, place)
+  local party = state.party
+  if place then party = select(2, shared_slots.party_of(place)) end
+  return first_in_line(state) == party
 end
 
 -- -> a number that is greater, the longer ago a place had a turn; 0: it had the last one. By default the state's party

@@ -215,7 +215,7 @@ function slots.between_all(keys, first, last, n)
     for i = 1, #some, 2 do found[#found + 1] = {some[i], some[i + 1], tonumber(some[i + 1])} end
   end
   add(flat)
-  for _, key in ipairs(keys) do add(redis.call('ZRANGEBYSCORE', key, first, last, 'WITHSCORES', 'LIMIT', '0', n)) end
+  for _, key in ipairs(keys) do add(lanes.between(key, first, last, n)) end
   table.sort(found, function(a, b) return a[3] < b[3] end)
   for i = 1, math.min(n, #found) do merged[2 * i - 1], merged[2 * i] = unpack(found[i]) end
   return merged
