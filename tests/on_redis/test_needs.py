@@ -395,7 +395,7 @@ def test_a_lane_with_few_requests_does_not_hold_up_the_others(start: Start) -> N
         wait_until(lambda number=number: eager.take() or len(eager.taken) >= 10 * (number + 1))
     # 40 requests take two seconds. A turn that was left to a lane in vain would cost one and a half.
     assert {"gpu0", "gpu1", "gpu2"} < set(eager.taken)
-    assert time.monotonic() - begun < 4
+    assert time.monotonic() - begun < 5
 
 
 def test_a_refused_entry_of_a_lane_is_for_no_other_worker_after_an_import(
