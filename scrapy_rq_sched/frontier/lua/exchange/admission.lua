@@ -51,7 +51,9 @@ end
 -- The slot is asked again when a download has ended; or after a lease's time, in case no worker reports that.
 local function has_no_room(state, ask)
   if state.concurrency > 0 then ask.most = math.min(ask.most, state.concurrency - state.active) end
-  if ask.most <= 0 then return ask.now + (slots.has_lanes and SHARED_FOR or ask.lease_ms), 'concurrency', true end
+  if ask.most > 0 then return end
+  local is_shared = slots.has_lanes and lanes.has(state.slot)
+  return ask.now + (is_shared and SHARED_FOR or ask.lease_ms), 'concurrency', true
 end
 
 local function has_another_worker(state, ask)

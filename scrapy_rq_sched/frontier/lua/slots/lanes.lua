@@ -52,7 +52,7 @@ local function on_set(command, key, ...)
   redis.call('UNLINK', key)
   local ending = '|' .. string.sub(key, #LANE + 1)
   for _, place in ipairs(key ~= OFFERS and redis.call('ZRANGEBYSCORE', SLOTS, 'inf', 'inf') or {}) do
-    if string.sub(place, string.find(place, '|', 1, true), -1) == ending then redis.call('ZADD', key, exact_time(), place) end
+    if string.sub(place, -#ending) == ending and string.find(place, '|', 1, true) == #place - #ending + 1 then redis.call('ZADD', key, exact_time(), place) end
   end
   return redis.call(command, key, ...)
 end

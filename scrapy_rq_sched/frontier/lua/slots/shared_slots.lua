@@ -5,11 +5,9 @@
 --   SHARED_WORKERS  the workers of all these spiders, by their deadlines: see fleet/renew.lua
 --   MOVED           slots that may have a turn sooner than another spider expects, by the time of that
 -- Otherwise a party that takes each turn of a slot ahead of its time would keep the slot forever. So the state of a slot
--- also has: last, the parties that have had turns, the last one first, each with a line end; asked_by, those that have asked in
--- vain since, in their order; asked, the time until which the next turn is left to the first of these.
+-- also has: last, the parties that have had turns, the last one first, each with a line end; asked_by, another one that has asked
+-- in vain since; asked, the time until which the next turn is left to that one.
 local shared_slots = {}
--- For how long, in milliseconds, a party in line waits for the end of a download.
-local DOWNLOAD = 30000
 -- Milliseconds: how long a turn is left to a spider after the time at which it may have it; how long a move and a worker
 -- are remembered.
 local LEFT_FOR, KEPT, WORKERS_KEPT = 1500, 600000, 86400000
@@ -87,23 +85,17 @@ function shared_slots.party_of(place)
   return slot, lane and META .. '|' .. lane or META
 end
 
--- -> the party to which the next turn is left; nil if there is none
-local function first_in_line(state)
-  return state.asked > slots.now() and string.match(state.asked_by, '^[^\n]+') or nil
-end
-
 -- -> whether the next turn is left to another party than the state's; and whether that is of another spider
 function shared_slots.is_left_to_another(state)
-  local first = first_in_line(state)
-  local is_left = first ~= nil and first ~= state.party
-  return is_left, is_left and string.sub(first .. '|', 1, #META + 1) ~= META .. '|'
+  local is_left = state.asked_by ~= state.party and state.asked > slots.now()
+  return is_left, is_left and string.sub(state.asked_by .. '|', 1, #META + 1) ~= META .. '|'
 end
 
 -- -> whether the next turn is left to the party of a place, by default to the state's
 function shared_slots.is_left_to(state, place)
   local party = state.party
   if place then party = select(2, shared_slots.party_of(place)) end
-  return first_in_line(state) == party
+  return state.asked_by == party and state.asked > slots.now()
 end
 
 -- -> a number that is greater, the longer ago a place had a turn; 0: it had the last one. By default the state's party
@@ -114,37 +106,24 @@ function shared_slots.turns_since(state, place)
   return first and first - 1 or math.huge
 end
 
--- There is no turn for the state's party until *at*: note that it has asked. If the first one in line has not come for its
--- turn, the line begins anew. latest: the latest time that the state is about
+-- There is no turn for the state's party until *at*: note that it has asked. latest: the latest time that the state is about
 function shared_slots.ask_for(state, at, latest)
-  if shared_slots.turns_since(state, nil) == 0 then return end
-  local first, its_line = first_in_line(state), state.party .. '\n'
-  if not first or first == state.party then
-    state.asked, state.asked_by = at + LEFT_FOR, first and state.asked_by or its_line
-  elseif not string.find('\n' .. state.asked_by, '\n' .. its_line, 1, true) then
-    state.asked_by = state.asked_by .. its_line
-  else
-    return
-  end
-  redis.call('HSET', SLOT .. state.slot, 'asked', string.format('%.0f', state.asked), 'asked_by', state.asked_by)
+  if shared_slots.turns_since(state) == 0 then return end
+  state.asked, state.asked_by = at + LEFT_FOR, state.party
+  redis.call('HSET', SLOT .. state.slot, 'asked', string.format('%.0f', state.asked), 'asked_by', state.party)
   slots.keep_state(state.slot, latest, state.active > 0)
 end
 
--- Note that the state's party is given turns. The one after them is left to the next party in line.
+-- Note that the state's party is given turns.
 function shared_slots.had(state)
   local before = '\n' .. state.last
   local first, last = string.find(before, '\n' .. state.party .. '\n', 1, true)
   if first then before = string.sub(before, 1, first) .. string.sub(before, last + 1) end
   state.last = state.party .. '\n' .. string.sub(before, 2)
   redis.call('HSET', SLOT .. state.slot, 'last', state.last)
-  if first_in_line(state) ~= state.party then return end
-  state.asked_by = string.sub(state.asked_by, #state.party + 2)
-  state.asked = (state.delay > 0 and state.tat or slots.now() + DOWNLOAD) + LEFT_FOR
-  if state.asked_by == '' then
-    redis.call('HDEL', SLOT .. state.slot, 'asked', 'asked_by')
-  else
-    redis.call('HSET', SLOT .. state.slot, 'asked', string.format('%.0f', state.asked), 'asked_by', state.asked_by)
-  end
+  if state.asked_by ~= state.party then return end
+  state.asked, state.asked_by = 0, ''
+  redis.call('HDEL', SLOT .. state.slot, 'asked', 'asked_by')
 end
 
 return shared_slots -- seldom used
