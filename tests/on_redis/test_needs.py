@@ -219,7 +219,7 @@ def test_a_value_of_another_type_at_a_key_of_lanes_loses_no_request(
     assert payloads(browser.take(9)) == ["another"]
 
 
-def test_a_lane_whose_index_is_deleted_is_found_again(start: Start, server: redis.Redis) -> None:
+def test_a_lane_is_found_again_after_the_loss_of_its_index(start: Start, server: redis.Redis) -> None:
     plain, browser = start("plain"), start("browser", offers=BROWSER)
     plain.push("rendered", slot="a", lane="browser")
     server.delete("s:slots:lane:browser")
