@@ -78,7 +78,7 @@ MUTANTS = {
         "a request goes only to a worker that offers what it needs",
         ("needs-kill",),
         (
-            ("frontier/lua/slots/lanes.lua", "if not offered[need] then return false end", ""),
+            ("frontier/lua/slots/lanes.lua", "'|' .. need .. '|', 1, true) then", "'', 1, true) then"),
             ("worker/needs.py", "return needs_of(request) - self._offers", "return frozenset()"),
         ),
     ),
