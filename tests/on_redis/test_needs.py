@@ -23,7 +23,7 @@ from scrapy_rq_sched.inspect.read_status import read_status
 from scrapy_rq_sched.inspect.restore import Import
 from scrapy_rq_sched.inspect.slots import Slots
 
-from ..support.client import Client, payloads
+from ..support.client import Client, Eager, payloads
 from ..support.crawl import wait_until
 
 BROWSER = frozenset({"browser"})
@@ -317,22 +317,6 @@ def test_the_requests_of_all_lanes_keep_one_delay(start: Start, server: redis.Re
     assert not server.exists("s:slots:state:a|browser")
 
 
-class Eager:
-    """Takes each turn ahead of its time, and uses it at once."""
-
-    def __init__(self, worker: Client) -> None:
-        self.worker = worker
-        self.taken: list[str] = []
-        self._grants: dict[str, UsedGrants] = {}
-        self._downloaded: dict[str, int] = {}
-
-    def take(self) -> None:
-        leases = self.worker.say(want=9, ahead=200, grants=self._grants, downloaded=self._downloaded).leases
-        self.taken += payloads(leases)
-        self._grants = {"a": UsedGrants(len(leases), leases[-1].begin)} if leases else {}
-        self._downloaded = {"a": len(leases)} if leases else {}
-
-
 @pytest.mark.parametrize("limits", [SlotLimits(delay=0.05), SlotLimits(concurrency=1)])
 def test_no_lane_keeps_a_slot_to_itself(start: Start, limits: SlotLimits) -> None:
     plain = start("plain", slots=limits)
@@ -455,9 +439,7 @@ def test_a_blocked_slot_gives_no_request_of_a_lane(
 # -- needs that no worker meets ----------------------------------------------------------------------
 
 
-def test_needs_that_no_worker_meets_are_told_after_a_while_and_again_when_they_are_met(
-    start: Start, server: redis.Redis
-) -> None:
+def test_unmet_needs_are_in_the_reply_and_the_events_after_a_while(start: Start, server: redis.Redis) -> None:
     plain = start("plain", lease=0.2)
     plain.push("rendered", slot="a", lane="browser|gpu")
     assert plain.say().unmet == ()

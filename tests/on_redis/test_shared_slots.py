@@ -17,7 +17,7 @@ from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys
 
-from ..support.client import Client, calls_of
+from ..support.client import Client, Eager, calls_of
 from ..support.crawl import wait_until
 from .test_limits import server_ms
 
@@ -56,22 +56,6 @@ def test_no_worker_takes_the_turns_of_another_spiders_worker(
     assert other.take(9) == []
     one.say(grants={"a": UsedGrants(1, float(server.hget("polite:a", "tat") or 0))})
     wait_until(lambda: other.take(1))
-
-
-class Eager:
-    """Takes each turn ahead of its time, and uses it at once."""
-
-    def __init__(self, worker: Client) -> None:
-        self.worker = worker
-        self.count = 0
-        self._grants: dict[str, UsedGrants] = {}
-        self._downloaded: dict[str, int] = {}
-
-    def take(self) -> None:
-        leases = self.worker.say(want=9, ahead=200, grants=self._grants, downloaded=self._downloaded).leases
-        self.count += len(leases)
-        self._grants = {"a": UsedGrants(len(leases), leases[-1].begin)} if leases else {}
-        self._downloaded = {"a": len(leases)} if leases else {}
 
 
 @pytest.mark.parametrize("limits", [SlotLimits(delay=0.05), SlotLimits(concurrency=1)])

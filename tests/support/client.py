@@ -12,7 +12,7 @@ import redis
 from scrapy_rq_sched.codec.slot_limits import UNLIMITED, SlotLimits, SlotPolicy
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.frontier.client import Frontier
-from scrapy_rq_sched.frontier.messages import Batch, Finished, FleetConfig, Push
+from scrapy_rq_sched.frontier.messages import Batch, Finished, FleetConfig, Push, UsedGrants
 from scrapy_rq_sched.frontier.replies import Lease, Reply
 from scrapy_rq_sched.keys import Keys
 
@@ -74,6 +74,26 @@ class Client:
 
     def take(self, want: int) -> list[Lease]:
         return self.say(want=want).leases
+
+
+class Eager:
+    """Takes each turn of slot "a" ahead of its time, and uses it at once."""
+
+    def __init__(self, worker: Client) -> None:
+        self.worker = worker
+        self.taken: list[str] = []
+        self._grants: dict[str, UsedGrants] = {}
+        self._downloaded: dict[str, int] = {}
+
+    @property
+    def count(self) -> int:
+        return len(self.taken)
+
+    def take(self) -> None:
+        leases = self.worker.say(want=9, ahead=200, grants=self._grants, downloaded=self._downloaded).leases
+        self.taken += payloads(leases)
+        self._grants = {"a": UsedGrants(len(leases), leases[-1].begin)} if leases else {}
+        self._downloaded = {"a": len(leases)} if leases else {}
 
 
 def calls_of(server: redis.Redis, command: str) -> int:

@@ -50,9 +50,9 @@ local function on_set(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if not has_failed(reply) then return reply end
   redis.call('UNLINK', key)
-  local ending = '|' .. string.sub(key, #LANE + 1)
   for _, place in ipairs(key ~= OFFERS and redis.call('ZRANGEBYSCORE', SLOTS, 'inf', 'inf') or {}) do
-    if string.sub(place, -#ending) == ending and string.find(place, '|', 1, true) == #place - #ending + 1 then redis.call('ZADD', key, exact_time(), place) end
+    local _, lane = lanes.split(place)
+    if lane and LANE .. lane == key then redis.call('ZADD', key, exact_time(), place) end
   end
   return redis.call(command, key, ...)
 end
@@ -103,7 +103,6 @@ function lanes.remove(place)
   local _, lane = lanes.split(place)
   if lane then on_set('ZREM', LANE .. lane, place) end
 end
-
 
 -- -> whether *offers*, as the name of a lane, have all needs of *lane*
 local function covers(offers, lane)
@@ -159,9 +158,7 @@ end
 
 -- -> whether a living worker may serve a lane
 local function is_met(lane)
-  if not living then
-    living = on_set('ZRANGEBYSCORE', OFFERS, '(' .. server_time(), 'inf')
-  end
+  living = living or on_set('ZRANGEBYSCORE', OFFERS, '(' .. server_time(), 'inf')
   for _, offers in ipairs(living) do
     if covers(offers, lane) then return true end
   end

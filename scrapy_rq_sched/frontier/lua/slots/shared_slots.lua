@@ -85,6 +85,11 @@ function shared_slots.party_of(place)
   return slot, lane and META .. '|' .. lane or META
 end
 
+-- -> the party of a place, by default the state's
+local function party_at(state, place)
+  return place and select(2, shared_slots.party_of(place)) or state.party
+end
+
 -- -> whether the next turn is left to another party than the state's; and whether that is of another spider
 function shared_slots.is_left_to_another(state)
   local is_left = state.asked_by ~= state.party and state.asked > slots.now()
@@ -93,16 +98,12 @@ end
 
 -- -> whether the next turn is left to the party of a place, by default to the state's
 function shared_slots.is_left_to(state, place)
-  local party = state.party
-  if place then party = select(2, shared_slots.party_of(place)) end
-  return state.asked_by == party and state.asked > slots.now()
+  return state.asked_by == party_at(state, place) and state.asked > slots.now()
 end
 
 -- -> a number that is greater, the longer ago a place had a turn; 0: it had the last one. By default the state's party
 function shared_slots.turns_since(state, place)
-  local party = state.party
-  if place then party = select(2, shared_slots.party_of(place)) end
-  local first = string.find('\n' .. state.last, '\n' .. party .. '\n', 1, true)
+  local first = string.find('\n' .. state.last, '\n' .. party_at(state, place) .. '\n', 1, true)
   return first and first - 1 or math.huge
 end
 
