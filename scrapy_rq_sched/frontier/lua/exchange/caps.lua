@@ -1,4 +1,4 @@
--- Needs: keys, number_of, count_up, slots/slots, slots/lanes, slots/waiting, fleet/events, fleet/fleet, exchange/header
+-- Needs: keys, number_of, count_up, slots/slots, slots/waiting, fleet/events, fleet/fleet, exchange/header
 -- Caps: how many pages a crawl (FRONTIER_MAX_PAGES) and a slot (max_pages) may have. A request that is new counts as a page
 -- when it is stored, unless it continues one: a retry, or a redirect. A request above a cap is dropped before it is marked as
 -- seen, so that it is found again if the cap is raised.
@@ -57,7 +57,7 @@ end
 
 -- -> whether the i-th push, which is new, is above a cap; else it is counted
 function caps.refuses(step, i, place)
-  local slot = slots.is_laned(place) and lanes.split(place) or place
+  local slot = slots.slot_of(place)
   local continues = header.continued and header.continued[tostring(i)]
   if continues == 'page' then return false end
   local of_crawl, is_crawl_met = false, false

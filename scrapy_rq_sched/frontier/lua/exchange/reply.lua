@@ -35,7 +35,7 @@ end
 local function owner_of_the_slot(step, n_slots)
   if n_slots ~= 1 then return nil end
   local place = redis.call('ZRANGE', SLOTS, 0, 0)[1]
-  local owner = redis.pcall('HGET', SLOT .. (slots.has_lanes and lanes.split(place) or place), 'owner')
+  local owner = redis.pcall('HGET', SLOT .. slots.slot_of(place), 'owner')
   return type(owner) == 'string' and owner ~= step.worker and owner or nil
 end
 

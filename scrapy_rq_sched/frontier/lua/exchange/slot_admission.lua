@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/lanes, store/leases, slots/limits, slots/slot_reports, slots/shared_slots, slots/site_answers, slots/throttle, exchange/header, exchange/slot_policy, exchange/admission, exchange/outside
+-- Needs: keys, slots/slots, store/leases, slots/limits, slots/slot_reports, slots/shared_slots, slots/site_answers, slots/throttle, exchange/header, exchange/slot_policy, exchange/admission, exchange/outside
 -- The limits of slots in an exchange.
 --
 -- step: is_limited: whether any slot may have limits; has_policy: whether the limits in the worker's settings are in force
@@ -42,7 +42,7 @@ function slot_admission.release(held, worker)
   local done = {}
   for _, lease in ipairs(held) do
     local _, _, _, _, place = leases.read(lease[2])
-    local slot = slots.is_laned(place) and lanes.split(place) or place
+    local slot = slots.slot_of(place)
     if slot ~= '' and not done[slot] then
       done[slot] = true
       slot_reports.release(slot, worker)

@@ -80,6 +80,11 @@ function slots.is_laned(place)
   return slots.has_lanes ~= false and string.find(place, '|', 1, true)
 end
 
+-- -> the slot of a place
+function slots.slot_of(place)
+  return slots.is_laned(place) and lanes.split(place) or place
+end
+
 -- -> the frontier's time (milliseconds): the server's time, but it never goes back. If the server's time is behind that
 -- of the last exchange, because somebody has set the clock or another server has taken over, the frontier's time is
 -- ahead by the difference from then on.
