@@ -147,6 +147,8 @@ class FrontierSettings:
     max_pages: int = setting("FRONTIER_MAX_PAGES", Read.whole, 0, 0)
     #: ``FRONTIER_OFFERS``: what requests may need of this worker
     offers: frozenset[str] = setting("FRONTIER_OFFERS", Read.names, frozenset())
+    #: ``FRONTIER_GROUP_FAILED``: what becomes of requests that wait for a group with failed requests
+    group_failed: str = setting("FRONTIER_GROUP_FAILED", Read.choice, "run", ("run", "drop"))
     #: ``FRONTIER_SLOT_GIVE_UP``, in seconds; 0: never
     slot_give_up: float = setting("FRONTIER_SLOT_GIVE_UP", Read.number, 0.0, 0)
     #: ``FRONTIER_SLOTS``

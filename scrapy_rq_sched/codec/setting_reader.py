@@ -15,7 +15,7 @@ from scrapy.utils.misc import load_object
 from ..errors import SettingError
 from ..servers.addresses import show_webhook
 from .lists import as_list
-from .needs import as_names
+from .names import as_names
 from .slot_rules import SlotRule, slot_rules
 from .templates import check_job, is_template, templates_of_seeds
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..codec.needs import shown
+from ..codec.names import shown
 from ..errors import frontier_command
 from ..inspect import Status
 from ..inspect.limit import LIMITS

@@ -25,6 +25,7 @@ from ..errors import ScrapyInternalsError
 from ..runtime.event_loop import EventLoop
 from .answers import Answer, Answers, Failure
 from .downloader_slots import DownloaderSlots
+from .output import GroupInheritance
 from .robots import check_all_waiting
 from .throttle import ThrottleSettings, take_over
 
@@ -82,6 +83,7 @@ class EngineBridge:
             (getattr(getattr(engine, "downloader", None), "middleware", None), "middlewares"),
             (getattr(getattr(engine, "downloader", None), "middleware", None), "methods"),
             (getattr(engine, "scraper", None), "slot"),
+            (getattr(getattr(engine, "scraper", None), "spidermw", None), "_add_middleware"),
             (getattr(slot, "nextcall", None), "schedule"),
         )
         missing = [name for owner, name in needed if not hasattr(owner, name)]
@@ -196,6 +198,20 @@ class EngineBridge:
     def throttle(self, least: float) -> ThrottleSettings | None:
         """Take the delays from Scrapy's AutoThrottle, see :func:`take_over`; None if it is not in use."""
         return take_over(self._engine.crawler, least) if self.slots.is_throttled else None
+
+    def send(self, signal: Any, arguments: dict[str, Any], over: Callable[[], None]) -> None:
+        """Send *signal* to its handlers, some of which may be asynchronous; call *over* when all are done."""
+        manager = self._engine.signals
+        if hasattr(manager, "send_catch_log_async"):  # Scrapy 2.14
+            sent = deferred_from_coro(manager.send_catch_log_async(signal, **arguments))
+        else:
+            sent = manager.send_catch_log_deferred(signal, **arguments)
+        sent.addBoth(lambda _: over())
+
+    def inherit_groups(self) -> None:
+        """Put the requests that callbacks yield from now on into the groups of their pages."""
+        # The manager puts it next to the spider: Scrapy's own middlewares see the requests afterwards.
+        self._engine.scraper.spidermw._add_middleware(GroupInheritance())
 
     def call_at(self, moment: float, call: Callable[[], None]) -> Callable[[], None]:
         """Call *call* at *moment* of the monotonic clock; return a function that cancels the call."""

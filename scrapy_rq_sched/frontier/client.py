@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from ..codec.needs import lane_of
+from ..codec.names import joined
 from ..codec.slot_limits import SlotPolicy
 from ..connection import RedisError, RedisTimeoutError, ResponseError, server_may_wait
 from ..keys import Keys
@@ -183,7 +183,7 @@ class Frontier:
             self.config.max_events,
             run,
             replaced,
-            lane_of(self.config.offers),
+            joined(self.config.offers),
         )
         # Workers with a filter of their own class may share a set with workers that have the exact filter.
         kind = "exact" if self._dupefilter == "custom" else self._dupefilter

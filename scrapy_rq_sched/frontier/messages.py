@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, get_args
 
-from ..codec.needs import lane_of, place_of
+from ..codec.names import joined
+from ..codec.needs import place_of
 from ..codec.slot_limits import SlotPolicy
 from .close_limits import NEVER, CloseLimits
 
@@ -69,6 +70,9 @@ class Push:
     :param slot: the name of its slot (see ``codec/slots.py``); empty if it waits in the queue without slots.
     :param not_before: from when it may begin, by the frontier's clock, in milliseconds; 0: at once.
     :param lane: the name of its needs (see ``codec/needs.py``); empty if it has none.
+    :param groups: the name of its groups together (see ``codec/names.py``); empty if it is in none.
+    :param after: the names of the groups for which it waits, in the same way.
+    :param member: its number among the requests with groups of this worker; 0 if it has none.
     :param continues: empty if it counts as a page of its own; ``page`` if it is the retry of a page or the
         target of its redirect, or was counted before; ``crawl`` if that page is of another slot.
     """
@@ -81,6 +85,9 @@ class Push:
     not_before: float = 0.0
     continues: Literal["", "page", "crawl"] = ""
     lane: str = ""
+    groups: str = ""
+    after: str = ""
+    member: int = 0
 
     @property
     def place(self) -> str:
@@ -162,6 +169,8 @@ class FleetConfig:
     :param slot_give_up: seconds without an answer after which the requests of a slot are set aside; 0: never.
     :param max_pages: how many pages the crawl may have; 0: no limit.
     :param offers: what this worker offers to requests that need it.
+    :param group_failed: what becomes of requests that wait for a group of which requests were set aside:
+        ``run``, or ``drop``.
     """
 
     lease_timeout: float = 30.0
@@ -186,6 +195,7 @@ class FleetConfig:
     slot_give_up: float = 0.0
     max_pages: int = 0
     offers: frozenset[str] = frozenset()
+    group_failed: str = "run"
 
     @property
     def lease_ms(self) -> int:
@@ -305,6 +315,11 @@ class Batch:
     times: dict[str, int] = field(default_factory=dict)
     #: This worker's bottleneck, if it has changed.
     bottleneck: BottleneckName | None = None
+    #: Finished groups that the spider was told; the numbers of requests of groups that were only in this
+    #: worker's memory, and are finished; and whether the spider closes, and is told of no more groups.
+    groups_told: list[str] = field(default_factory=list)
+    left_memory: list[int] = field(default_factory=list)
+    is_closing: bool = False
     #: Items of pages.
     item_groups: list[ItemGroup] = field(default_factory=list)
     #: The requests of the pushes. Only a user's own queue needs them.
@@ -365,7 +380,7 @@ class Batch:
             "slots": list(slots) if any(slots) else [],
             "slot_of": [slots[push.place] for push in self.pushes] if len(slots) > 1 else [],
             "has_lanes": any(push.lane for push in self.pushes),
-            "offers": lane_of(config.offers),
+            "offers": joined(config.offers),
             "columns": columns if any(map(any, columns.values())) else {},
             "after": [finished.after for finished in self.finished],
             "most_after": max((finished.after for finished in self.finished), default=0),
@@ -410,9 +425,22 @@ class Batch:
             "max_pages": config.max_pages,
             "caps": self.caps,
             "denied": self.denied,
-            "continued": {
-                str(place): push.continues for place, push in enumerate(self.pushes, 1) if push.continues
+            "continued": self._of_pushes("continues"),
+            "groups": self._of_pushes("groups"),
+            "follows": {
+                str(place): push.after
+                for place, push in enumerate(self.pushes, 1)
+                if push.after and push.payload
             },
+            "members": {
+                str(place): push.member
+                for place, push in enumerate(self.pushes, 1)
+                if push.groups and not push.payload
+            },
+            "groups_told": self.groups_told,
+            "left_memory": self.left_memory,
+            "is_closing": self.is_closing,
+            "drops_followers": config.group_failed == "drop",
             "given_back": len(self.given_back),
             "refused": len(self.refused),
             "failed": len(self.failed),
@@ -425,6 +453,11 @@ class Batch:
             "max_feed": FEED_MOST if config.feed else 0,
         }
         return {name: value for name, value in optional.items() if value}
+
+    def _of_pushes(self, name: str) -> dict[str, Any]:
+        """Return the field *name* of the pushes that have it, by the place of the push, from 1."""
+        values = ((str(place), getattr(push, name)) for place, push in enumerate(self.pushes, 1))
+        return {place: value for place, value in values if value}
 
     def _groups_to_wire(self, with_urls: bool) -> list[list[Any]]:
         """Return the groups of items without the items, as ``lua/exchange/page_items.lua`` reads them."""

@@ -94,6 +94,20 @@ class BackedOff(NamedTuple):
     change: str = ""
 
 
+class GroupNews(NamedTuple):
+    """News of a group of requests.
+
+    :param kind: ``never``: a request does not wait for it, because it never had a request; ``circle``: a
+        request would wait for itself; ``dropped``: a follower is set aside; ``stuck``: its requests are lost.
+    :param name: its name in Redis.
+    :param failed: how many of its requests were set aside.
+    """
+
+    kind: str
+    name: str
+    failed: int = 0
+
+
 class Order(str, Enum):
     """An order for all workers of a frontier."""
 
@@ -226,6 +240,10 @@ class Reply:
     #: If a slot's key had a value of a wrong type: the key to which it was renamed; else empty.
     garbage: str = ""
     unmet: tuple[str, ...] = ()
+    #: News of groups for the log; and the finished groups that the spider must be told, with how many of
+    #: their requests were set aside.
+    group_news: tuple[GroupNews, ...] = ()
+    groups_finished: tuple[tuple[str, int], ...] = ()
     #: How many slots have waiting requests; 0 if no slot has limits.
     slots: int = 0
     #: The other worker that has the turns of the only slot with waiting requests, if this worker asked in
@@ -318,6 +336,8 @@ class Reply:
             stop_reason=head["stop_reason"] if head.get("stop_reason") in CLOSED_BY else "stopped",
             garbage=head.get("garbage", ""),
             unmet=tuple(head.get("unmet") or ()),
+            group_news=tuple(GroupNews(*news) for news in head.get("group_news") or ()),
+            groups_finished=tuple((name, failed) for name, failed in head.get("groups_finished") or ()),
             slots=head.get("slots", 0),
             owner=head.get("owner", ""),
             items=head.get("items"),

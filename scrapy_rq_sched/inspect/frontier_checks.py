@@ -14,7 +14,8 @@ from ..dupefilter import CompactDupeFilter
 from ..errors import FrontierError, frontier_command
 from ..frontier.messages import FORMAT
 from ..frontier.refusals import how_to_convert
-from ..keys.table import KEYS, Use
+from ..keys.row import Use
+from ..keys.table import KEYS
 from ..serializers import faithful
 from .finding import Finding, if_permitted, ok, problem, warning
 from .history import with_last_crawl

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..codec.needs import needs_in, split_place
+from ..codec.names import names_in
+from ..codec.needs import split_place
 from ..codec.values import text_of, whole_of
 from ..errors import one_line
 from ..frontier.entries import Part
@@ -249,7 +250,7 @@ def _unmet(meta: dict[str, str]) -> list[UnmetNeeds]:
     words = meta.get("unmet", "").split()
     noted = zip(*[iter(words)] * 3, strict=False)
     return [
-        UnmetNeeds(sorted(needs_in(lane)), whole_of(since) / 1000)
+        UnmetNeeds(sorted(names_in(lane)), whole_of(since) / 1000)
         for since, is_noted, lane in noted
         if is_noted == "1"
     ]
@@ -320,7 +321,7 @@ def _worker(name: str, alive: bool, values: list[bytes | None], held: int, meta:
         joined=joined / 1e6,
         heard=whole_of(reported["heard"]) / 1000,
         limit=next((limit for limit in BOTTLENECKS if limit == text_of(reported["limit"])), "none"),
-        offers=tuple(sorted(needs_in(text_of(reported["offers"])))),
+        offers=tuple(sorted(names_in(text_of(reported["offers"])))),
         told_to_stop=0 < joined < whole_of(meta.get("stop")),
     )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 
-from ..codec.needs import needs_in, shown, split_place
+from ..codec.names import names_in, shown
+from ..codec.needs import split_place
 from ..errors import frontier_command
 from .explain import Explanation
 from .status import Status
@@ -79,7 +80,7 @@ def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
 def _unmet(found: Explanation, status: Status) -> frozenset[str]:
     """Return what the waiting requests need, if no live worker offers all of it."""
     for place in found.waiting:
-        needs = needs_in(split_place(place.entry.slot)[1])
+        needs = names_in(split_place(place.entry.slot)[1])
         if needs and not any(worker.alive and needs <= set(worker.offers) for worker in status.workers):
             return needs
     return frozenset()

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .table import KEYS, Table, Use
+from .row import Use
+from .table import KEYS, Table
 
 REQUESTS = "%(spider)s:requests"
 DUPEFILTER = "%(spider)s:dupefilter"

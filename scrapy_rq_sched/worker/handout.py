@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from scrapy import Request
@@ -96,6 +97,7 @@ class Handout:
             return None
         if self._is_elsewhere(lease, made):
             return None
+        state.groups.begins(made)
         has_grant = lease.begin > 0
         state.begin(made, lease, lease.slot, has_grant)
         if has_grant:
@@ -108,13 +110,17 @@ class Handout:
         outgoing = state.memory.take(slot) if slot else state.memory.take_free()
         if outgoing is None:
             return None
-        request = outgoing.request
-        if self._denies.refuses(request.url) or self._needs.refuses_in_memory(request):
-            state.releases.forget(outgoing.push.mode, outgoing.push.fingerprint)
+        request, push = outgoing.request, outgoing.push
+        member = push.member if push.groups else 0
+        is_refused = self._denies.refuses(request.url) or self._needs.refuses_in_memory(request)
+        if is_refused or state.groups.refuses_in_memory(request, push.after):
+            state.releases.forget(push.mode, push.fingerprint)
+            state.groups.left(member)
             if slot:
                 state.grants.unused(Counter({slot: 1}))
             return None
-        state.begin(request, None, outgoing.push.slot, has_grant=bool(slot))
+        state.groups.begins(request, member)
+        state.begin(request, None, push.slot, has_grant=bool(slot))
         if slot:
             state.grants.begun(slot, granted.at, now)
         return request
@@ -130,8 +136,9 @@ class Handout:
         try:
             lacking = self._needs.lacking(request)
             lane = self._needs.lane(request) if lacking else lease.lane
+            groups, _, member = self._state.groups.of(request)
         except ValueError as error:
-            self._state.fail(lease, f'meta["needs"] {error}')
+            self._state.fail(lease, str(error))
             self._state.grants.returned(lease)
             return True
         slot = lease.slot or slot_of(request)
@@ -139,6 +146,10 @@ class Handout:
             return False
         # The request is stored there before its lease is released. It was counted as a page before.
         push = Push("force", "", rank(request.priority), lease.payload, slot, continues="page", lane=lane)
+        if groups:
+            # Its release removes the bytes of before from the group.
+            again = bytes(self._queue.encode_request(request, unique=True))
+            push = replace(push, payload=again, groups=groups, member=member)
         self._state.enqueue(push, request)
         self._state.finish(lease)
         self._state.grants.returned(lease)

@@ -73,7 +73,12 @@ class Intake:
         try:
             lane = self._needs.lane(request)
         except ValueError as error:
-            self._needs.refuse(request, f'meta["needs"] {error}')
+            self._needs.refuse(request, str(error))
+            return False
+        try:
+            groups, after, member = self._state.groups.of(request)
+        except ValueError as error:
+            self._state.groups.refuse(request, str(error))
             return False
         forget_assigned_slot(request)
         mode = self._mode(request)
@@ -85,13 +90,22 @@ class Intake:
             self._state.note_known()
             self._notices.filtered(self._dupefilter, request, self._spider)
             return False
-        payload = self._payload(request, mode)
+        payload = self._payload(request, mode, is_grouped=bool(groups))
         if lane and not payload and self._needs.refuses_in_memory(request):
+            return False
+        if not payload and self._state.groups.refuses_in_memory(request, after):
             return False
         # A request that is kept in memory may have a priority that is not a number.
         slot = slot_of(request) if self._by_slot or lane else ""
         continues = self._continues(request, slot)
-        push = Push(mode, fingerprint, rank(request.priority), payload, slot, continues=continues, lane=lane)
+        push = Push(
+            *(mode, fingerprint, rank(request.priority), payload, slot),
+            continues=continues,
+            lane=lane,
+            groups=groups,
+            after=after,
+            member=member,
+        )
         self._state.enqueue(push, request)
         if mode == "filter":
             # The fingerprint counts as seen from now on: a request on its way needs no second push.
@@ -128,10 +142,13 @@ class Intake:
             request = self._queue.decode_request(lease.payload)
             mode: PushMode = "filter" if self._filters_in_exchange and not request.dont_filter else "force"
             fingerprint = self._fingerprint_of(request, mode)
+            groups, _, member = self._state.groups.of(request)
             push = Push(
                 *(mode, fingerprint, rank(request.priority), lease.payload, lease.slot),
                 continues="page",
                 lane=lease.lane,
+                groups=groups,
+                member=member,
             )
         except Exception as error:  # the worker that gets the entry sets it aside
             logger.warning(
@@ -176,11 +193,12 @@ class Intake:
             fingerprint = f"{fingerprint}#{self._start_counts.number_of(fingerprint)}"
         return fingerprint
 
-    def _payload(self, request: Request, mode: PushMode) -> bytes:
+    def _payload(self, request: Request, mode: PushMode, is_grouped: bool) -> bytes:
         if self._pushes_itself:
             return b""  # the queue class serializes the request
         try:
-            unique = request.dont_filter or not self._filters_in_exchange
+            # Its bytes tell the frontier which member of its groups a request is.
+            unique = request.dont_filter or is_grouped or not self._filters_in_exchange
             entry = bytes(self._queue.encode_request(request, unique=unique))
         except UnserializableRequestError as error:
             self._keep_from_redis(request, one_line(error))

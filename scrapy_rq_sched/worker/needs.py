@@ -7,7 +7,8 @@ from typing import Any
 
 from scrapy import Request
 
-from ..codec.needs import NEEDS, lane_of, needs_in, needs_of, shown
+from ..codec.names import joined, names_in, shown
+from ..codec.needs import NEEDS, needs_of
 from ..errors import one_line
 from ..frontier.replies import Part, Reply
 
@@ -42,7 +43,7 @@ class Needs(Part):
             return ""
         if not isinstance(request.meta[NEEDS], (str, list)):
             request.meta[NEEDS] = sorted(needs)
-        return lane_of(needs)
+        return joined(needs)
 
     def lacking(self, request: Request) -> frozenset[str]:
         """Return what *request* needs and this worker does not offer.
@@ -79,7 +80,7 @@ class Needs(Part):
         before, self._unmet = self._unmet, reply.unmet
         for lane in self._unmet:
             if lane not in before:
-                needs = needs_in(lane)
+                needs = names_in(lane)
                 logger.warning(
                     "No worker that is alive offers %s: requests that need it wait. To have them crawled, "
                     "start a worker with FRONTIER_OFFERS = %r",
@@ -87,4 +88,4 @@ class Needs(Part):
                 )
         for lane in before:
             if lane not in self._unmet:
-                logger.info("Requests no longer wait for %s", one_line(shown(needs_in(lane))))
+                logger.info("Requests no longer wait for %s", one_line(shown(names_in(lane))))

@@ -15,6 +15,7 @@ from scrapy.crawler import Crawler
 
 from ..assembly.dupefilter import filters_in_exchange, load_fingerprints
 from ..assembly.queue import is_custom
+from ..codec.names import names_in
 from ..engine.bridge import EngineBridge
 from ..engine.robots import hear_crawl_delays
 from ..frontier.client import Frontier
@@ -23,6 +24,7 @@ from ..frontier.messages import Batch, ItemGroup, Push, rank
 from ..frontier.replies import Lease, Membership, Order, Part, Reply
 from ..runtime.identity import Stopwatch
 from ..settings import FrontierSettings
+from ..signals import group_finished
 from .admission import Admission, Capacity
 from .deny_list import DenyList
 from .handout import Handout
@@ -80,6 +82,11 @@ class Session(Part):
         fingerprint = load_fingerprints(crawler, dupefilter, settings.seen_cache).of
         self.deny_list = DenyList(self._stats)
         self.needs = Needs(settings.offers, not is_custom(queue), self._stats)
+        groups = state.groups
+        groups.are_kept, groups.stats = not is_custom(queue), self._stats
+        groups.send_signal = self._send_group_finished
+        if engine is not None:
+            groups.uses_groups = engine.inherit_groups
         self._intake = Intake(
             *(state, spider, queue, dupefilter, fingerprint, self.notices, engine),
             *(settings.by_slot, self.deny_list, self.needs),
@@ -133,7 +140,7 @@ class Session(Part):
         self.parts: tuple[Part, ...] = (
             *(state, state.outbox, state.releases, state.items),
             *(state.start_reports, state.grants, state.answers, state.local_only),
-            *(self.deny_list, self.needs, self.slot_sync, self.outside, latencies),
+            *(self.deny_list, self.needs, groups, self.slot_sync, self.outside, latencies),
             *(self._totals, self._bottleneck, self),
         )
         self._batches = self._asked = 0
@@ -195,7 +202,7 @@ class Session(Part):
             if not self.engine.reads_start():
                 self._intake.start_is_over()
             self.closing = self.closing or self.engine.closing()
-        self.slot_sync.closing = state.grants.closing = self.closing
+        self.slot_sync.closing = state.grants.closing = state.groups.closing = self.closing
         if self.closing or state.order in (Order.PAUSE, Order.WAIT):
             state.give_back()
         state.ready.look_at_stuck()
@@ -337,6 +344,7 @@ class Session(Part):
         self.notices.backed_off(reply)
         self._fullness.note(reply)
         self._tell_scrapy(outcome)
+        state.groups.tell(reply)
         was_finished = self.finished.is_running
         self.finished.set(reply.finished and state.is_quiet)
         news = state.ready or state.memory or self.finished.is_running != was_finished
@@ -390,6 +398,15 @@ class Session(Part):
         for request in outcome.duplicates:
             self.notices.filtered(self.dupefilter, request, self.spider)
             self._signal_dropped(request)
+
+    def _send_group_finished(self, name: str, failed: int) -> None:
+        """Tell the spider that a group has finished; the frontier knows it when all handlers are done."""
+        arguments = {"group": min(names_in(name)), "failed": failed, "spider": self.spider}
+        if self.engine is None:
+            self.crawler.signals.send_catch_log(group_finished, **arguments)
+            self.state.groups.told(name)
+        else:
+            self.engine.send(group_finished, arguments, lambda: self.state.groups.told(name))
 
     def _signal_dropped(self, request: Request) -> None:
         self.crawler.signals.send_catch_log(signals.request_dropped, request=request, spider=self.spider)

@@ -19,6 +19,7 @@ from ..settings import FrontierSettings
 from .answers import SiteAnswers
 from .clock import ServerClock
 from .grants import SlotGrants
+from .groups import Groups
 from .items import Items
 from .outbox import LocalOnly, Outbox, Outgoing, Releases, SeenCache
 from .ready import Memory, Ready
@@ -41,6 +42,7 @@ class State(Part):
     :ivar clock: the server's clock.
     :ivar grants: the use of this worker's turns of slots.
     :ivar answers: what sites have answered to this worker.
+    :ivar groups: the groups of requests.
     :ivar order: the present order to all workers.
     """
 
@@ -59,6 +61,7 @@ class State(Part):
         self.clock = ServerClock()
         self.grants = SlotGrants(self.clock)
         self.answers = SiteAnswers(self.ready, settings)
+        self.groups = Groups(self.outbox)
         self.order = Order.CRAWL
         #: How many requests the engine was given.
         self.begun = 0
@@ -168,6 +171,7 @@ class State(Part):
 
     def _finish_one(self, entry: Entry) -> None:
         self._pages += 1
+        self.groups.finished(entry.request)
         self.ready.look_again(entry.slot)
         if entry.has_grant and entry.place is Place.BEGUN:
             self.grants.begun_unused(entry.slot, is_last=not self.requests.coming(entry.slot))
@@ -253,13 +257,15 @@ class State(Part):
     def has_news(self) -> bool:
         """Whether there is something to send."""
         news = self.outbox or self.releases.has_news or self.start_reports.has_news or self.grants.has_news
-        return bool(news) or self._memory_is_done or self.items.has_news or self.answers.has_news
+        are_others = self._memory_is_done or self.items.has_news or self.answers.has_news
+        return bool(news) or are_others or self.groups.has_news
 
     @property
     def has_urgent_news(self) -> bool:
         """Whether there is something to send for which this or another worker may wait."""
         has_turns = self.grants.has_urgent_news or self.answers.has_news
-        return has_turns or self.releases.has_returned or self.start_reports.has_news or self._memory_is_done
+        is_waited_for = self._memory_is_done or self.groups.has_news
+        return has_turns or self.releases.has_returned or self.start_reports.has_news or is_waited_for
 
     @property
     def lacks_room(self) -> bool:
@@ -286,7 +292,7 @@ class State(Part):
     def is_quiet(self) -> bool:
         """Whether this worker has nothing to do, and nothing on its way."""
         held = self.ready or self.expanding or self.memory or self.is_at_work
-        is_settled = self.outbox.is_settled and self.items.is_settled
+        is_settled = self.outbox.is_settled and self.items.is_settled and self.groups.is_quiet
         return not (held or self.has_news or len(self.releases)) and is_settled
 
     @property

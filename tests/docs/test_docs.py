@@ -34,7 +34,8 @@ from scrapy_rq_sched import Scheduler, connection, keys
 from scrapy_rq_sched.commands.frontier import ACTIONS, Command
 from scrapy_rq_sched.embedded import PrivateRedis, free_port
 from scrapy_rq_sched.frontier import health
-from scrapy_rq_sched.keys.table import KEYS, Row, Use
+from scrapy_rq_sched.keys.row import Row, Use
+from scrapy_rq_sched.keys.table import KEYS
 from scrapy_rq_sched.settings import FrontierSettings
 
 from ..support.pages import DOCS, PAGES, ROOT, Example, anchors, examples, links, redis_cli, rows, section

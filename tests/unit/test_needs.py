@@ -10,7 +10,8 @@ from scrapy import Request
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
 
-from scrapy_rq_sched.codec.needs import lane_of, needs_in, place_of, shown, split_place
+from scrapy_rq_sched.codec.names import joined, names_in, shown
+from scrapy_rq_sched.codec.needs import place_of, split_place
 from scrapy_rq_sched.frontier.replies import Reply
 from scrapy_rq_sched.worker.needs import Needs
 
@@ -45,7 +46,7 @@ def request(value: Any) -> Request:
 )
 def test_a_lane_is_named_by_the_needs_of_its_requests(needs: Needs, value: Any, lane: str) -> None:
     assert needs.lane(request(value)) == lane
-    assert lane_of(needs_in(lane)) == lane
+    assert joined(names_in(lane)) == lane
 
 
 def test_a_request_without_needs_is_in_no_lane(needs: Needs) -> None:

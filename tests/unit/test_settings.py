@@ -92,6 +92,7 @@ SETTINGS: list[tuple[str, str, Any, str, Any]] = [
     ("FRONTIER_CRAWL_DELAY_MAX", "crawl_delay_max", 60.0, "5", 5.0),
     ("FRONTIER_MAX_PAGES", "max_pages", 0, "1000", 1000),
     ("FRONTIER_OFFERS", "offers", frozenset(), "browser, gpu", frozenset({"browser", "gpu"})),
+    ("FRONTIER_GROUP_FAILED", "group_failed", "run", "drop", "drop"),
     ("FRONTIER_SLOT_GIVE_UP", "slot_give_up", 0.0, "3600", 3600.0),
     (
         "FRONTIER_SLOTS",

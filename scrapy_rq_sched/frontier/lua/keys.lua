@@ -7,17 +7,15 @@
 
 -- Facts that the reply reports. set_aside: entries added to the failed list; dropped: older entries removed from it;
 -- parked: a request was set back for another worker; befell: a history was written; garbage: the key to which a value
--- of a wrong type was moved.
+-- of a wrong type was moved; epoch: the new one, if this script has changed it.
 local tally
-at_begin(function() tally = {set_aside = 0, dropped = 0, parked = false, befell = false, garbage = ''} end)
+at_begin(function() tally = {set_aside = 0, dropped = 0, parked = false, befell = false, garbage = '', epoch = nil} end)
 
 -- A worker's cache of fingerprints is valid as long as the epoch is the same. A new epoch must differ from all earlier
 -- ones, even after Redis came back with older data. So it is the time, not a counter.
-local epoch
-at_begin(function() epoch = nil end)
 local function change_epoch()
-  epoch = exact_time()
-  redis.call('HSET', META, 'epoch', epoch)
+  tally.epoch = exact_time()
+  redis.call('HSET', META, 'epoch', tally.epoch)
 end
 
 -- Let this script write although Redis is out of memory. Redis refuses a command that could need memory only as the

@@ -8,7 +8,8 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from ...keys.table import KEYS, Use
+from ...keys.row import Use
+from ...keys.table import KEYS
 
 #: The beginning of a Lua file's first line if other files must come before it.
 NEEDS = b"-- Needs: "

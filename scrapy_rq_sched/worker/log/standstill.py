@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 
-from ...codec.needs import shown
+from ...codec.names import shown
 from ...engine.bridge import EngineBridge
 from ...errors import counted, frontier_command, one_line
 from ...frontier.replies import Order, Reply

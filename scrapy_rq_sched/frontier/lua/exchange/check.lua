@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots/slots, slots/waiting, slots/in_slots, filter, store/items, exchange/header
+-- Needs: keys, queue, slots/slots, slots/waiting, slots/in_slots, filter, store/groups, store/items, exchange/header
 -- Decide whether to refuse an exchange, before anything is changed. This reads the state of the crawl and of the
 -- worker, which also shows whether a key has a wrong type.
 --
@@ -9,12 +9,13 @@ local function read(step)
   local meta = redis.pcall('HMGET', META, 'epoch', 'state', 'stop', 'pages', 'exporting', 'finished', 'waiting',
     'seen', 'lost', 'limited', 'rewound', 'in_slots', 'clock', 'clock_ahead', 'rules',
     'slot_default', 'limits_changed', 'stop_reason', 'no_memory', 'no_room', 'stalled', 'going_since', 'format',
-    'in_slots_estimated', 'item_parts', 'began', 'item_ids', 'item_ids_forgotten', 'recalled', 'caps', 'denied', 'lanes', 'unmet')
+    'in_slots_estimated', 'item_parts', 'began', 'item_ids', 'item_ids_forgotten', 'recalled', 'caps', 'denied', 'lanes', 'unmet', 'groups')
   local own = redis.pcall('HMGET', step.own, 'exchange', 'reclaimed', 'over', 'joined', 'pages', 'gone', 'left')
   if has_failed(meta) then return meta end
   step.format = meta[23]
   in_slots.know(meta[12], meta[24])
   slots.know(meta[13], meta[14], meta[32], header.has_lanes)
+  groups.know(meta[34])
   step.deadline, step.holds = redis.pcall('ZSCORE', WORKERS, step.worker), redis.pcall('HLEN', step.held)
   step.waiting, step.seen, step.pages = waiting.length(redis.pcall), filter.count(), redis.pcall('LINDEX', PAGES, 0)
   step.has_items = header.items_as or header.feed or meta[25]
@@ -25,6 +26,7 @@ local function read(step)
     header.max_workers and redis.pcall('ZCARD', PLACES),
     step.has_items and items.length(header.items_as), step.has_items and items.fed(header.feed),
     step.has_items and redis.pcall('SCARD', ITEM_PARTS), step.has_items and redis.pcall('LLEN', ITEMS_RELEASED)}
+  if header.groups or header.follows or groups.are_used() then groups.read(replies) end
   for i = 1, #replies do
     if has_failed(replies[i]) then return replies[i] end
   end
@@ -56,7 +58,8 @@ local function check(step)
   local problem = (failure or step.has_rare) and (wrong_type(types()) or wrong_type(filter.types())
     or wrong_type({{step.held, 'hash'}, {step.own, 'hash'}})
     or queue.type and wrong_type({{REQUESTS, queue.type}})
-      or step.has_items and wrong_type(items.types(header.items_as, header.feed)))
+      or step.has_items and wrong_type(items.types(header.items_as, header.feed))
+      or wrong_type(groups.types()))
   if problem then return wrong_type_error(problem) end
   if failure then return failure end
   local converted_from = step.has_rare and redis.call('HGET', CONVERTING, 'from')

@@ -1,4 +1,4 @@
--- Needs: keys, fleet/crawl, slots/in_slots, store/seeds, store/leases, store/histories, exchange/header, exchange/admission
+-- Needs: keys, fleet/crawl, slots/in_slots, store/seeds, store/leases, store/histories, store/groups, exchange/header, exchange/admission
 -- Turn requests and seeds into leases of this worker.
 --
 -- step: remembered: whether any request has a history; leases: {lease, value, lease, value, …}, for Redis and for the
@@ -37,6 +37,7 @@ function make_leases.entry_of(step, request, place)
     return {request = request, place = place, deaths = deaths, history = history}
   end
   redis.call('HDEL', HISTORY, redis.sha1hex(request))
+  groups.released(request)
 end
 
 -- Hand out an entry that the rules of admission permit.

@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots/slots, slots/lanes, slots/waiting, store/leases, slots/clear_waiting, store/seen, filter, fleet/crawl, exchange/header, exchange/admission, exchange/caps
+-- Needs: keys, queue, slots/slots, slots/lanes, slots/waiting, store/leases, slots/clear_waiting, store/seen, filter, fleet/crawl, exchange/header, exchange/admission, exchange/caps, exchange/followers
 -- Store the requests that the worker has found, and forget fingerprints of requests that it did not crawl after all.
 --
 -- step: duplicates: places, from 1, of the pushes that were duplicates, and with a minus, of those that are above a cap (see
@@ -68,7 +68,9 @@ function pushes.store(step)
       duplicates[#duplicates + 1] = is_above and -i or i
     else
       has_new = true
-      if ARGV[payloads + i] ~= '' then
+      local is_grouped = header.groups or header.follows
+      local is_settled = is_grouped and followers.store(step, i, ARGV[payloads + i], slot_of(i))
+      if ARGV[payloads + i] ~= '' and not is_settled then
         local due, cause
         if header.columns then due, cause = admission.deferral(step, i) end
         if due then

@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, store/leases, store/histories, store/failures, store/put_back, fleet/export_notes, exchange/header, exchange/admission
+-- Needs: keys, slots/slots, store/leases, store/histories, store/groups, store/failures, store/put_back, fleet/export_notes, exchange/header, exchange/admission
 -- End the worker's leases: finished, given back, refused, or set aside.
 --
 -- step: kept: the number of leases that are not released, because the new requests of their pages are not stored yet
@@ -31,16 +31,17 @@ function release.finish(step)
   if step.repeated or n == 0 then return end
   -- Compare with most_after, not with the number of pushes: an exchange may have fewer pushes than its leases wait for.
   local all_stored = (header.most_after or 0) <= step.stored and (step.no_items or '') == ''
-  if not remembered and not export_notes.on and all_stored then
+  if not (remembered or export_notes.on or groups.are_used()) and all_stored then
     in_chunks(ARGV, function(...) step.holds = step.holds - redis.call('HDEL', step.held, ...) end, before + 1, before + n)
     return
   end
   for i = 1, n do
     local lease, after = ARGV[before + i], header.after and header.after[i] or 0
     local value = let_go(step, lease, after)
-    if value and remembered then
+    if value and (remembered or groups.are_used()) then
       local _, _, _, request = leases.read(value)
-      redis.call('HDEL', HISTORY, redis.sha1hex(request))
+      if remembered then redis.call('HDEL', HISTORY, redis.sha1hex(request)) end
+      groups.released(request)
     elseif not value and remembered and after <= step.stored and not (step.with_items and step.with_items[lease]) then
       -- Not if the page has items, which were refused: it is crawled again.
       histories.note_done(step.own, lease, step.worker, step.now)

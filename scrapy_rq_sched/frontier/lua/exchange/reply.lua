@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/lanes, slots/own_slots, slots/waiting, slots/in_slots, slots/site_answers, store/seeds, store/items, filter, fleet/fleet, fleet/crawl, fleet/deny_list, number_of, exchange/header, exchange/begin, exchange/conditions, exchange/caps
+-- Needs: keys, slots/slots, slots/lanes, slots/own_slots, slots/waiting, slots/in_slots, slots/site_answers, store/seeds, store/items, store/groups, filter, fleet/fleet, fleet/crawl, fleet/deny_list, number_of, exchange/header, exchange/begin, exchange/conditions, exchange/caps, exchange/followers
 -- The end of an exchange: note the state of the crawl, and reply.
 
 -- Add the finished pages to the latest ten seconds, at the head of the list. The time for this does not grow with the
@@ -77,6 +77,7 @@ local function reply(step)
   if step.waiting == 0 then
     leased, busy = fleet.lately(step.now)
     finished = leased + count + seeds_count + busy == 0 and (not step.meta.item_parts or items.unmoved() == 0)
+      and (not groups.are_used() or followers.are_over(step))
   end
   if step.lost == '' and not step.over and in_slots.missing >= begin.NOTICED then
     step.lost = string.format('requests %.0f', in_slots.missing)
@@ -106,8 +107,8 @@ local function reply(step)
     is_capped = finished and header.max_pages and caps.have_ended(step) or nil,
     stop_reason = step.order == 'stop' and step.meta.stop_reason or nil,
     garbage = tally.garbage ~= '' and tally.garbage or nil, unmet = step.unmet, items = step.items, no_items = step.no_items,
-    unmoved = step.unmoved,
-    seeds_problem = problem and problem[2] .. ' ' .. problem[1] or '', epoch = step.over and step.membership > 0 and '' or epoch or step.meta.epoch or '',
+    unmoved = step.unmoved, group_news = step.group_news, groups_finished = step.groups_finished,
+    seeds_problem = problem and problem[2] .. ' ' .. problem[1] or '', epoch = step.over and step.membership > 0 and '' or tally.epoch or step.meta.epoch or '',
   })
   return {head, step.leases}
 end

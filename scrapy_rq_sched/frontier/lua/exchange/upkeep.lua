@@ -1,4 +1,4 @@
--- Needs: keys, store/seeds, store/leases, store/histories, store/items, store/failures, store/put_back, fleet/events, number_of, count_up, fleet/lost, exchange/header, exchange/slot_admission
+-- Needs: keys, store/seeds, store/leases, store/histories, store/groups, store/items, store/failures, store/put_back, fleet/events, number_of, count_up, fleet/lost, exchange/header, exchange/slot_admission
 -- The upkeep in every exchange: note the state of the worker, and reclaim the leases of dead workers.
 --
 -- step: busy; returned: the number of reclaimed leases; dead: the dead workers
@@ -90,6 +90,7 @@ local function take_over(dead, lease, died)
   if histories.count(history, 'done') > 0 then
     redis.call('HDEL', HISTORY, redis.sha1hex(request))
     items.drop(dead, lease[1])
+    groups.released(request)
     return false
   elseif deaths >= header.max_deliveries then
     failures.set_aside(dead, lease, 'its worker died ' .. deaths .. ' times', '', 0, header.max_failed, died.now)
@@ -121,6 +122,7 @@ local function reclaim_from(dead, step)
   if redis.call('HLEN', LEASES .. dead) == 0 then
     redis.call('ZREM', WORKERS, dead)
     redis.call('UNLINK', SLOTS_OF .. dead)
+    groups.forget_worker(dead)
     if not (last[1] or last[5]) then lost.add(dead, died.at, step.now) end
   end
 end

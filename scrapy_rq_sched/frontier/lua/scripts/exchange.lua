@@ -1,4 +1,4 @@
--- Needs: exchange/header, exchange/check, exchange/slot_admission, exchange/close_limits, exchange/begin, exchange/pushes, exchange/page_items, exchange/release, exchange/upkeep, exchange/make_leases, exchange/lease_others, exchange/serve_slots, exchange/reply
+-- Needs: exchange/header, exchange/check, exchange/slot_admission, exchange/close_limits, exchange/begin, exchange/pushes, exchange/page_items, exchange/release, exchange/upkeep, exchange/followers, store/groups, exchange/make_leases, exchange/lease_others, exchange/serve_slots, exchange/reply
 -- One exchange between a worker and the frontier.
 --
 -- ARGV  the header, in JSON: see exchange/header.lua. Then these lists, in this order; the header has the length of each:
@@ -48,6 +48,10 @@ if step.meta.item_parts then page_items.move(step) end
 upkeep.account(step)
 upkeep.note(step)
 upkeep.reclaim(step)
+if groups.are_used() then
+  followers.settle(step)
+  followers.announce(step)
+end
 
 if has_limits then slot_admission.report(step) end
 if header.asks then slot_admission.give(step) end

@@ -1,4 +1,4 @@
--- Needs: keys, slots/waiting, slots/clear_waiting, store/seeds, store/items, store/seen, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, slots/slots, slots/shared_slots, fleet/lost
+-- Needs: keys, slots/waiting, slots/clear_waiting, store/seeds, store/items, store/groups, store/seen, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, slots/slots, slots/shared_slots, fleet/lost
 -- A worker leaves, after the exchange in which it gave its leases back. May be repeated.
 --
 -- ARGV  worker, finished (0/1: it closes because the fleet is finished), persist (0/1),
@@ -33,6 +33,7 @@ if slots.are_shared then shared_slots.leave(worker) end
 if returns == '1' then lost.add(worker, now, now, true) else lost.remove(worker) end
 if is_member then events.tell_gone(worker, 'worker_left') end
 local knows_the_end = is_member and not redis.call('HGET', WORKER .. worker, 'over')
+if left == 0 then groups.forget_worker(worker) end
 if left > 0 then
   -- The worker could not report the fate of these leases. They are reclaimed like a dead worker's, but at once.
   redis.call('ZADD', WORKERS, now, worker)
@@ -52,6 +53,7 @@ if not is_member and redis.call('EXISTS', META) == 0 and redis.call('EXISTS', SE
 end
 local leased, busy = fleet.count()
 local undone = waiting.length() + redis.call('ZCARD', DELAYED) + items.unmoved()
+  + redis.call('ZCARD', FOLLOWERS) + redis.call('HLEN', GROUP_NEWS)
 if leased + busy + undone > 0 then return {0, left, failed, 0} end
 local others = redis.call('ZRANGEBYSCORE', WORKERS, '(' .. now, '+inf')
 if seeds.count() > 0 then return {0, left, failed, 0} end
@@ -85,6 +87,7 @@ crawl.tell_finish()
 redis.call('DEL', WORKERS, COUNTER, HISTORY, DELAYED, PAGES, EXPORTED, SLOT_LIMITS, SLOT_PAGES)
 lost.clear()
 items.drop_all()
+groups.clear()
 crawl.forget_finish()
 redis.call('HDEL', META, 'exporting', 'rules', 'slot_default', 'slot_patterns', 'began', 'item_ids', 'item_ids_forgotten')
 if persist == '1' then return {0, left, failed, 0} end

@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots/lanes, slots/in_slots, store/leases, store/put_back, fleet/export_notes
+-- Needs: keys, queue, slots/lanes, slots/in_slots, store/leases, store/groups, store/put_back, fleet/export_notes
 -- Remove entries from the failed list, and put their requests and seeds back to their places.
 --
 -- ARGV  a worker name for the caller, how many entries the failed list keeps, again (0/1: put them back, or only
@@ -38,6 +38,12 @@ local function find(entry, expected)
   return place, true
 end
 
+-- Let a request be in its groups again.
+local function rejoin(name, value)
+  local _, _, _, request = leases.read(value)
+  groups.join(name, groups.member(request))
+end
+
 -- Removing entries one by one would walk through the list for each. So mark them first, and remove all marks at once.
 local back, found, handled, first = {}, 0, 0, length
 for i = 1, number() do
@@ -50,6 +56,9 @@ for i = 1, number() do
     first = math.min(first, place)
     found = found + 1
     back[found] = {'0.' .. i, value}
+    -- See store/failures.lua: in a JSON string, this text would have backslashes.
+    local name = string.match(entry, ',"groups":"([^"]*)"') or string.match(entry, '^{"groups":"([^"]*)"')
+    if name and again == '1' then rejoin(name, value) end
   end
 end
 -- LREM begins at the nearer end and stops after the last mark.

@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots/clear_waiting, store/histories, fleet/export_notes
+-- Needs: keys, queue, slots/clear_waiting, store/histories, store/groups, fleet/export_notes
 -- Change waiting requests of a sorted set: remove them, or replace them with another text and score.
 --
 -- ARGV  n, then n times: request, its replacement (empty: remove it), score
@@ -20,7 +20,10 @@ for i = 1, number() do
     local history = histories.of(before)
     redis.call('ZREM', REQUESTS, before)
     redis.call('HDEL', HISTORY, redis.sha1hex(before))
-    if after ~= '' then
+    if after == '' then
+      groups.released(before)
+    else
+      groups.replaced(before, after)
       redis.call('ZADD', REQUESTS, score, after)
       if history ~= '' then redis.call('HSET', HISTORY, redis.sha1hex(after), history) end
     end

@@ -1,4 +1,4 @@
--- Needs: keys, slots/clear_waiting, fleet/export_notes
+-- Needs: keys, slots/clear_waiting, store/groups, fleet/export_notes
 -- Move some entries of a list from its tail to its head, and remove some of them. When all have moved, the remaining
 -- entries are in their old order.
 --
@@ -24,6 +24,7 @@ for i = 1, n do
     redis.call('LPUSH', REQUESTS, ARGV[at + 2 * i - 2])
   else
     redis.call('HDEL', HISTORY, redis.sha1hex(ARGV[at + 2 * i - 2]))
+    groups.released(ARGV[at + 2 * i - 2])
   end
 end
 redis.call('LTRIM', REQUESTS, 0, -n - 1)

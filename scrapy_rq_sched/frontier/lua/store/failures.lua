@@ -1,4 +1,4 @@
--- Needs: keys, store/seeds, store/leases, store/histories, store/items, fleet/events, count_up
+-- Needs: keys, store/seeds, store/leases, store/histories, store/groups, store/items, fleet/events, count_up
 -- Patterns of all UTF-8 characters that are not ASCII. If a text without these characters is not ASCII, it is not
 -- UTF-8.
 -- There is one pass for each pattern, because a loop over the characters takes Redis seconds for ten megabytes.
@@ -81,6 +81,10 @@ function failures.set_aside(worker, lease, reason, traceback, deliveries, most, 
   if traceback ~= '' then entry.traceback = traceback end
   if seeds.kinds[kind] then entry.key_type = kind end
   if slot ~= '' then entry.slot = slot end
+  if kind == 'request' or kind == 'drop' then
+    entry.groups = groups.name_of(request)
+    groups.released(request, true)
+  end
   redis.call('HDEL', HISTORY, redis.sha1hex(request))
   items.drop(worker, lease[1])
   append(worker, entry, request, most, is_quiet)

@@ -14,7 +14,7 @@ if alive > 0 then return {'alive', alive} end
 for _, worker in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
   if redis.call('EXISTS', LEASES .. worker) == 1 then return {'held'} end
 end
-if redis.call('EXISTS', DELAYED) == 1 then return {'held'} end
+if redis.call('EXISTS', DELAYED, FOLLOWERS) > 0 then return {'held'} end
 if (tonumber(redis.call('HGET', META, 'exporting')) or 0) > server_time() then return {'exporting'} end
 local before = redis.call('HMGET', CONVERTING, 'from', 'to')
 if before[1] == 'import' then return {'importing'} end

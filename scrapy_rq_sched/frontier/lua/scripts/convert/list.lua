@@ -1,4 +1,4 @@
--- Needs: keys, slots/clear_waiting
+-- Needs: keys, slots/clear_waiting, store/groups
 -- One step of converting a queue that is a list: entries are converted and move from its tail to its head. When all
 -- have moved, they are in their old order.
 --
@@ -16,6 +16,7 @@ for i = 1, n do
 end
 for i = 1, n do
   local converted, failed = ARGV[at + 3 * i - 2], ARGV[at + 3 * i - 1]
+  if converted ~= '' then groups.replaced(tail[n - i + 1], converted) else groups.released(tail[n - i + 1], true) end
   if converted ~= '' then redis.call('LPUSH', REQUESTS, converted) end
   if failed ~= '' then redis.call('RPUSH', FAILED, failed) end
 end

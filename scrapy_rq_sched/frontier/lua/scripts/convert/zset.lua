@@ -1,4 +1,4 @@
--- Needs: keys, slots/clear_waiting
+-- Needs: keys, slots/clear_waiting, store/groups
 -- One step of converting a queue that is a sorted set: entries are replaced by converted ones with the same score.
 --
 -- ARGV  0, n, then n times: entry, converted entry (empty: do not put it back), an entry for the failed list (empty:
@@ -11,6 +11,7 @@ for _ = 1, number() do
   local entry, converted, failed = argument(), argument(), argument()
   local score = redis.call('ZSCORE', REQUESTS, entry)
   if score and converted ~= entry then
+    if converted ~= '' then groups.replaced(entry, converted) else groups.released(entry, true) end
     if converted ~= '' then redis.call('ZADD', REQUESTS, score, converted) end
     if failed ~= '' then redis.call('RPUSH', FAILED, failed) end
     redis.call('ZREM', REQUESTS, entry)

@@ -13,7 +13,7 @@ if lock[1] == id then return {''} end
 if lock[2] then return {'converting', lock[2]} end
 local alive = redis.call('ZCOUNT', WORKERS, '(' .. server_time(), '+inf')
 if alive > 0 then return {'alive', alive} end
-for _, key in ipairs({REQUESTS, SLOTS, DUPEFILTER, SEEN_STATE, STARTED, DELAYED, META, FAILED, HISTORY}) do
+for _, key in ipairs({REQUESTS, SLOTS, DUPEFILTER, SEEN_STATE, STARTED, DELAYED, GROUPS, META, FAILED, HISTORY}) do
   if redis.call('EXISTS', key) == 1 then return {'full', key} end
 end
 for _, worker in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do

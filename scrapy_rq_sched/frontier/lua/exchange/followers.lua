@@ -1,0 +1,202 @@
+-- Needs: keys, slots/slots, slots/lanes, slots/waiting, store/leases, store/groups, store/failures, fleet/export_notes, exchange/header
+-- Requests that wait for groups (meta["after"]), and what becomes of a group when it is finished.
+--
+-- step: group_news: {kind, name, number} for the worker's log, see GroupNews in frontier/replies.py; groups_finished:
+-- {name, how many of its requests were set aside}: groups for which the worker sends the signal group_finished
+local followers = {}
+-- How many followers and groups an exchange lets go; and how many groups whose signal was not sent it looks at.
+local LET_GO, CLOSED, NEWS = 200, 200, 100
+-- How many followers are looked at to find whether a request would wait for itself.
+local LOOKED_AT = 1000
+-- An entry of FOLLOWERS: rank, name, place, request.
+local ENTRY = '^%l+ (%S+) ([^ @]+)~after@?(%S*) (.*)$'
+
+local function tell(step, kind, name, number)
+  step.group_news = step.group_news or {}
+  step.group_news[#step.group_news + 1] = {kind, name, number}
+end
+
+-- names: of groups, with '|' between them
+-- -> the number of the first open group, and the names after it, with '|' before each; or nil, and the first finished group
+-- with requests that were set aside, and how many these are
+local function first_open(step, names, is_quiet)
+  local failed_group, failed = nil, 0
+  for name, at in string.gmatch(names, '([^|]+)()') do
+    local number = redis.call('HGET', GROUPS, name)
+    if number then return number, string.sub(names, at) end
+    local its = groups.done(name)
+    if not its and not is_quiet then tell(step, 'never', name) end
+    if (its or 0) > 0 and not failed_group then failed_group, failed = name, its end
+  end
+  return nil, failed_group, failed
+end
+
+-- -> whether the requests of the group *name* wait, themselves or through others, for the group *number*: then a request
+-- of this group would wait for itself
+local function waits_for(name, number)
+  local target, known, list, looks = redis.call('HGET', GROUPS, '#' .. number), {}, {}, 0
+  local function add(names)
+    for single in string.gmatch(names or '', '[^|]+') do
+      if not known[single] then known[single], list[#list + 1] = true, single end
+    end
+  end
+  add(name)
+  local at = 1
+  while list[at] and looks < LOOKED_AT do
+    if list[at] == target then return true end
+    local its = redis.call('HGET', GROUPS, list[at])
+    for _, entry in ipairs(its and redis.call('ZRANGEBYSCORE', FOLLOWERS, its, its, 'LIMIT', 0, 100) or {}) do
+      local _, _, _, request = string.match(entry, ENTRY)
+      looks = looks + 1
+      add(request and groups.name_of(request))
+    end
+    at = at + 1
+  end
+  return false
+end
+
+local function set_aside(step, name, rank, place, request, reason)
+  local value = leases.value('request', rank, 0, step.second, request, place)
+  failures.set_aside(step.worker, {step.prefix .. name, value}, reason, '', 0, header.max_failed, step.now, true)
+end
+
+-- Note that a finished group had requests that were set aside, so that its follower is, too.
+local function drop(step, name, rank, place, request, group, failed)
+  tell(step, 'dropped', group, failed)
+  set_aside(step, name, rank, place, request,
+    string.format("it waited for group '%s', of which %d requests were set aside", group, failed))
+end
+
+-- Store the i-th push, *request*, in its group, and if it follows a group, until that is finished.
+-- -> whether this was all: it waits, or was set aside
+function followers.store(step, i, request, place)
+  local key = tostring(i)
+  local name, after = header.groups and header.groups[key], header.follows and header.follows[key]
+  local rank = string.format('%.17g', tonumber(header.ranks and header.ranks[i] or 0))
+  local number, rest, failed = nil, nil, 0
+  if after then number, rest, failed = first_open(step, after) end
+  if number and name and waits_for(name, number) then
+    tell(step, 'circle', redis.call('HGET', GROUPS, '#' .. number))
+    set_aside(step, 'circle' .. i, rank, place, request,
+      string.format("it would wait for itself: it is in group '%s', for which group '%s' waits", name,
+        redis.call('HGET', GROUPS, '#' .. number)))
+    return true
+  end
+  if name and request ~= '' then
+    groups.join(name, groups.member(request))
+  elseif name then
+    groups.join(name, step.worker .. '/' .. header.members[key])
+    redis.call('HSET', step.own, 'g:' .. header.members[key], 1)
+  end
+  if rest and not number and header.drops_followers then
+    drop(step, 'after' .. i, rank, place, request, rest, failed)
+    return true
+  end
+  if not number then return false end
+  if not groups.are_used() then redis.call('HSET', META, 'groups', 1) end
+  if slots.is_laned(place) then lanes.add(select(2, lanes.split(place))) end
+  local at = place == '' and ' ' or '@' .. place .. ' '
+  redis.call('ZADD', FOLLOWERS, number,
+    string.format('request %s %s.%04d%s~after%s%s', rank, exact_time(), i, rest, at, request))
+  return true
+end
+
+-- Let followers of a group go, at most *most*: each to its queue, or to the next group for which it waits. -> how many
+local function let_go(step, number, most)
+  local found = redis.call('ZRANGEBYSCORE', FOLLOWERS, number, number, 'LIMIT', 0, most)
+  local own, ranks, requests, places = redis.call('HGET', GROUPS, '#' .. number), {}, {}, {}
+  local own_failed = tonumber(redis.call('HGET', GROUPS, '#' .. number .. '!') or '') or 0
+  for i, entry in ipairs(found) do
+    local rank, name, place, request = string.match(entry, ENTRY)
+    redis.call('ZREM', FOLLOWERS, entry)
+    local id, names = string.match(name or '', '^([^|]*)|?(.*)$')
+    local next_number, rest, failed = first_open(step, names or '', true)
+    if own_failed > 0 and header.drops_followers then next_number, rest, failed = nil, own or '', own_failed end
+    if rest and not next_number and header.drops_followers then
+      drop(step, 'group' .. number .. '.' .. i, rank, place, request, rest, failed)
+    elseif next_number then
+      redis.call('ZADD', FOLLOWERS, next_number, (string.gsub(entry, ' [^ @]+~after', function()
+        return ' ' .. id .. rest .. '~after'
+      end, 1)))
+    elseif request then
+      local at = #requests + 1
+      ranks[at], requests[at], places[at] = tonumber(rank) or 0, request, place
+      export_notes.note({leases.value('request', rank, 0, step.second, request, place)}, step.now)
+    end
+  end
+  if #requests > 0 then waiting.push(ranks, requests, places) end
+  return #found
+end
+
+-- Close a group without members. -> whether it is closed: no follower is left
+local function close(step, number, name, most)
+  if string.find(name, '|', 1, true) then
+    for single in string.gmatch(name, '[^|]+') do
+      groups.leave('@' .. number .. '@' .. (redis.call('HGET', GROUPS, single) or ''))
+    end
+  else
+    -- If another program has deleted GROUPS, the group has no name.
+    step.let_go = step.let_go + let_go(step, number, most)
+    if redis.call('ZCOUNT', FOLLOWERS, number, number) > 0 then return false end
+    local failed = tonumber(redis.call('HGET', GROUPS, '#' .. number .. '!') or '') or 0
+    -- The signal is sent once for each group, also if later requests have opened it again.
+    if name ~= '' and groups.note_done(name, failed) then
+      redis.call('HSET', GROUP_NEWS, name, whole(failed) .. ' ')
+    end
+  end
+  redis.call('HDEL', GROUPS, name, '#' .. number, '#' .. number .. '!')
+  return true
+end
+
+-- Close the groups that have no members any more, the inner ones before the outer ones.
+function followers.settle(step)
+  step.let_go = 0
+  for _ = 1, CLOSED do
+    local number = step.let_go < LET_GO and redis.call('ZRANGE', GROUPS_EMPTIED, 0, 0)[1]
+    if not number then return end
+    local name = redis.call('HGET', GROUPS, '#' .. number) or ''
+    local is_over = not groups.is_empty(number) or close(step, number, name, LET_GO - step.let_go)
+    if is_over then redis.call('ZREM', GROUPS_EMPTIED, number) end
+  end
+end
+
+-- Choose the finished groups for which this worker sends the signal. Another worker does it if this one dies before.
+function followers.announce(step)
+  for _, name in ipairs(header.groups_told or {}) do
+    local owner = string.match(redis.call('HGET', GROUP_NEWS, name) or '', ' (.*)$')
+    if owner == step.worker then redis.call('HDEL', GROUP_NEWS, name) end
+  end
+  for _, place in ipairs(header.left_memory or {}) do
+    groups.leave(step.worker .. '/' .. place)
+    redis.call('HDEL', step.own, 'g:' .. place)
+  end
+  if header.is_closing or step.order ~= '' then return end
+  local found, told = redis.call('HRANDFIELD', GROUP_NEWS, NEWS, 'WITHVALUES'), {}
+  for i = 1, #found, 2 do
+    local failed, owner = string.match(found[i + 1], '^(%d+) (.*)$')
+    if owner ~= step.worker and (owner == '' or not redis.call('ZSCORE', WORKERS, owner)) then
+      owner = step.worker
+      redis.call('HSET', GROUP_NEWS, found[i], failed .. ' ' .. owner)
+    end
+    if owner == step.worker then told[#told + 1] = {found[i], tonumber(failed)} end
+  end
+  step.groups_finished = #told > 0 and told or nil
+end
+
+-- -> whether no group is open and nothing waits for one. If there are no other requests, and no worker adds any, a group
+-- that is still open has lost its requests, or waits for itself. It is closed then, one in each exchange.
+function followers.are_over(step)
+  if redis.call('EXISTS', GROUP_NEWS, GROUPS_EMPTIED) > 0 then return false end
+  local number = redis.call('ZRANGE', FOLLOWERS, 0, 0, 'WITHSCORES')[2]
+  for _, field in ipairs(not number and redis.call('HRANDFIELD', GROUPS, 2) or {}) do
+    if field ~= '#' then number = string.match(field, '^#(%d+)!?$') or redis.call('HGET', GROUPS, field) end
+  end
+  if not number then return redis.call('ZCARD', FOLLOWERS) == 0 end
+  number = whole(tonumber(number))
+  tell(step, 'stuck', redis.call('HGET', GROUPS, '#' .. number) or number)
+  redis.call('ZREMRANGEBYSCORE', GROUP_MEMBERS, number, number)
+  redis.call('ZADD', GROUPS_EMPTIED, 0, number)
+  return false
+end
+
+return followers -- seldom used

@@ -1,0 +1,176 @@
+"""Groups of requests (``meta["group"]``), and requests that wait for them (``meta["after"]``)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from scrapy import Request
+
+from ..codec.groups import AFTER, GROUP, followed_by, groups_of
+from ..codec.names import joined, names_in, shown
+from ..errors import one_line
+from ..frontier.messages import Batch
+from ..frontier.replies import GroupNews, Part, Reply
+from .outbox import Outbox
+
+logger = logging.getLogger(__name__)
+
+#: What a warning says of a group.
+_NEWS = {
+    "never": "Requests that wait for group %s begin at once: no request of this group was found before them",
+    "circle": (
+        "A request that waits for group %s is moved to the failed list: it would wait for itself, because "
+        "this group waits for one of its own groups"
+    ),
+    "dropped": (
+        "A request that waited for group %s is moved to the failed list, because requests of the group were "
+        "set aside (%d). To crawl such requests nevertheless, set FRONTIER_GROUP_FAILED to 'run'"
+    ),
+    "stuck": (
+        "Group %s counts as finished, though not all of its requests were crawled: another program has "
+        "removed them from Redis, or they wait for requests that wait for this group"
+    ),
+}
+
+
+class Groups(Part):
+    """Tells the frontier in which groups a request is, and the spider which groups have finished.
+
+    :param outbox: the requests on their way to the frontier.
+    :ivar are_kept: whether the queue keeps groups. A queue of the user's own does not.
+    :ivar stats: Scrapy's statistics collector.
+    :ivar send_signal: sends the signal ``group_finished`` with a group's name, and how many of its requests
+        were set aside.
+    :ivar uses_groups: called when the first request of a group is about to be crawled.
+    :ivar closing: whether the spider closes, so that it should get no signals.
+    """
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self.are_kept = True
+        self.stats: Any = None
+        self.send_signal: Callable[[str, int], Any] = lambda name, failed: None
+        self.uses_groups: Callable[[], None] | None = None
+        self.closing = False
+        self._has_warned = False
+        self._last_member = 0
+        # Of the requests that are only in memory: those that are begun; and the members that have left their
+        # groups, and the finished groups that the spider was told, each with the number of the push after
+        # which Redis may know it.
+        self._begun: dict[Request, int] = {}
+        self._left: list[tuple[int, int]] = []
+        self._told: list[tuple[int, str]] = []
+        self._reported: set[int] = set()
+        self._confirmed: set[str] = set()
+        # The signals that are being sent, or are not confirmed yet.
+        self._known: set[str] = set()
+
+    def of(self, request: Request) -> tuple[str, str, int]:
+        """Return the groups of *request*, the groups for which it waits, and its number in this worker.
+
+        The groups in its ``meta`` become lists, so that they can be stored.
+
+        :raises ValueError: if they are not valid, or if it would wait for itself.
+        """
+        if GROUP not in request.meta and AFTER not in request.meta:
+            return "", "", 0
+        groups, after = groups_of(request), followed_by(request)
+        if common := groups & after:
+            raise ValueError(f"it is in group {shown(common)}, and would wait for itself")
+        if not self.are_kept:
+            self._warn()
+            return "", "", 0
+        for field, names in ((GROUP, groups), (AFTER, after)):
+            if not isinstance(request.meta.get(field), (str, list, type(None))):
+                request.meta[field] = sorted(names)
+        self._last_member += 1
+        return joined(groups), joined(after), self._last_member
+
+    def refuses_in_memory(self, request: Request, after: str) -> bool:
+        """Return whether *request*, only in memory, cannot wait for the groups *after*; log it if so."""
+        if after:
+            groups = shown(names_in(after))
+            self.refuse(request, f"it cannot be stored in Redis, where it would wait for group {groups}")
+        return bool(after)
+
+    def refuse(self, request: Request, problem: str) -> None:
+        """Log and count that *request* is dropped, because its groups cannot be kept."""
+        self.stats.inc_value("frontier/groups_refused")
+        logger.error("%s is dropped: %s", one_line(request), problem)
+
+    def _warn(self) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                'meta["group"] and meta["after"] are ignored: SCHEDULER_QUEUE_CLASS has its own push or pop, '
+                "so requests begin in any order"
+            )
+
+    def begins(self, request: Request, member: int = 0) -> None:
+        """Note that *request* is about to be crawled; *member*: its number, if it is only in memory.
+
+        It has waited for its groups, and its retries need not wait again.
+        """
+        if request.meta.pop(AFTER, None) is None and GROUP not in request.meta:
+            return
+        if member:
+            self._begun[request] = member
+        if self.uses_groups is not None:
+            self.uses_groups()
+            self.uses_groups = None
+
+    def finished(self, request: Request) -> None:
+        """Note that the engine has finished *request*."""
+        if self._begun and (member := self._begun.pop(request, 0)):
+            self.left(member)
+
+    def left(self, member: int) -> None:
+        """Note that a request that was only in this worker's memory has left its groups."""
+        if member:
+            self._left.append((self._outbox.enqueued, member))
+
+    def told(self, name: str) -> None:
+        """Note that the spider was told that a group has finished, and what it has yielded is enqueued."""
+        self._told.append((self._outbox.enqueued, name))
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to send."""
+        safe = self._outbox.safe
+        return any(number <= safe for number, _ in (*self._left, *self._told))
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no signal is being sent, and Redis knows of all that were sent."""
+        return not (self._known or self._left)
+
+    def fill(self, batch: Batch) -> None:  # noqa: D102
+        safe = self._outbox.safe
+        self._reported = {member for number, member in self._left if number <= safe}
+        self._confirmed = {name for number, name in self._told if number <= safe}
+        batch.left_memory, batch.groups_told = sorted(self._reported), sorted(self._confirmed)
+        batch.is_closing = self.closing
+
+    def applied(self, reply: Reply) -> None:
+        """Forget what the frontier knows now."""
+        self._left = [(number, member) for number, member in self._left if member not in self._reported]
+        self._told = [(number, name) for number, name in self._told if name not in self._confirmed]
+        self._known -= self._confirmed
+        self._reported, self._confirmed = set(), set()
+
+    def tell(self, reply: Reply) -> None:
+        """Log the news of groups, and send the signals of the finished ones."""
+        for news in reply.group_news:
+            self._log(news)
+        for name, failed in reply.groups_finished:
+            if name not in self._known:
+                self._known.add(name)
+                self.stats.inc_value("frontier/groups_finished")
+                self.send_signal(name, failed)
+
+    def _log(self, news: GroupNews) -> None:
+        group = one_line(shown(names_in(news.name)))
+        text = _NEWS[news.kind]
+        logger.warning(text, *((group, news.failed) if "%d" in text else (group,)))
