@@ -67,9 +67,9 @@ class Client:
         return self.frontier.exchange(Batch(self.number, **said))
 
     def push(
-        self, *names: str, mode: Any = "filter", priority: int = 0, slot: str = "", lane: str = ""
+        self, *names: str, mode: Any = "filter", priority: int = 0, slot: str = "", **more: Any
     ) -> Reply:
-        pushes = [Push(mode, f"fp-{name}", priority, name.encode(), slot, lane=lane) for name in names]
+        pushes = [Push(mode, f"fp-{name}", priority, name.encode(), slot, **more) for name in names]
         return self.say(pushes=pushes)
 
     def take(self, want: int) -> list[Lease]:

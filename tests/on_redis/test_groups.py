@@ -1,0 +1,381 @@
+"""Groups of requests: what waits for one, when it is finished, and who is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+
+from scrapy_rq_sched.frontier.messages import Failed, Push
+from scrapy_rq_sched.frontier.replies import GroupNews, Lease
+from scrapy_rq_sched.keys import Keys
+
+from ..support.client import Client, failed, payloads
+
+Start = Callable[..., Client]
+
+
+@pytest.fixture(params=["fifo", "lifo", "priority"])
+def discipline(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def start(server: redis.Redis) -> Start:
+    """Return what makes a worker with such a configuration."""
+
+    def make(name: str = "w", lease: float = 30.0, discipline: str = "priority", **config: Any) -> Client:
+        return Client(server, name, discipline, lease, 5, **config).open()
+
+    return make
+
+
+@pytest.fixture
+def worker(start: Start, discipline: str) -> Client:
+    return start(discipline=discipline)
+
+
+def finish(worker: Client, *leases: Lease, **more: Any) -> Any:
+    return worker.say(finished=[lease.name for lease in leases], **more)
+
+
+def finish_all(worker: Client) -> list[str]:
+    """Crawl everything; return it in its order."""
+    crawled: list[str] = []
+    for _ in range(50):
+        leases = worker.take(50)
+        crawled += payloads(leases)
+        if not finish(worker, *leases).waiting and not leases:
+            return crawled
+    raise AssertionError("the crawl has no end")
+
+
+# -- what waits ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("slot", ["", "a.example"])
+def test_a_request_waits_until_its_group_is_finished(worker: Client, slot: str) -> None:
+    worker.push("one", "two", slot=slot, groups="g")
+    worker.push("then", slot=slot, after="g")
+    first = worker.take(9)
+    assert sorted(payloads(first)) == ["one", "two"]
+    finish(worker, first[0])
+    assert worker.take(9) == []
+    finish(worker, first[1])
+    assert payloads(worker.take(9)) == ["then"]
+
+
+@pytest.mark.parametrize("kept", ["fifo", "priority"])
+def test_followers_begin_in_the_order_in_which_they_were_found(start: Start, kept: str) -> None:
+    worker = start(discipline=kept)
+    worker.push("one", groups="g")
+    worker.push(*(f"then-{number}" for number in range(20)), after="g")
+    crawled = finish_all(worker)[1:]
+    assert crawled == [f"then-{number}" for number in range(20)]
+
+
+def test_a_request_that_is_only_in_the_memory_of_a_worker_holds_its_group_open(worker: Client) -> None:
+    worker.say(pushes=[Push("filter", "fp", 0, b"", groups="g", member=7)], busy=True)
+    worker.say(pushes=[Push("filter", "fp-then", 0, b"then", after="g")], busy=True)
+    assert worker.say(want=9, busy=True).leases == []
+    worker.say(left_memory=[7], busy=True)
+    assert payloads(worker.take(9)) == ["then"]
+
+
+def test_the_memory_of_a_dead_worker_holds_no_group_open(start: Start, server: redis.Redis) -> None:
+    dead, heir = start("dead", lease=0.2), start("heir")
+    dead.say(pushes=[Push("filter", "fp", 0, b"", groups="g", member=7)], busy=True)
+    heir.push("then", after="g")
+    assert heir.take(9) == []
+    server.zadd("s:workers", {"dead": 1})
+    heir.say()
+    assert payloads(heir.take(9)) == ["then"]
+
+
+def test_the_memory_of_a_worker_that_leaves_holds_no_group_open(start: Start) -> None:
+    leaver, heir = start("leaver"), start("heir")
+    leaver.say(pushes=[Push("filter", "fp", 0, b"", groups="g", member=7)], in_hand=0)
+    heir.push("then", after="g")
+    leaver.frontier.leave(finished=False, persist=False)
+    heir.say()
+    assert payloads(heir.take(9)) == ["then"]
+
+
+def test_requests_of_a_dead_worker_hold_their_group_open(start: Start, server: redis.Redis) -> None:
+    dead, heir = start("dead"), start("heir")
+    dead.push("one", groups="g")
+    dead.push("then", after="g")
+    assert payloads(dead.take(1)) == ["one"]
+    server.zadd("s:workers", {"dead": 1})
+    assert finish_all(heir) == ["one", "then"]
+
+
+def test_a_duplicate_is_no_member(worker: Client) -> None:
+    worker.push("one")
+    worker.push("one", groups="g")
+    assert worker.push("then", after="g").group_news == (GroupNews("never", "g"),)
+    assert sorted(payloads(worker.take(9))) == ["one", "then"]
+
+
+def test_a_request_after_a_group_that_never_was_begins_at_once_and_this_is_told(worker: Client) -> None:
+    assert worker.push("then", after="g").group_news == (GroupNews("never", "g"),)
+    assert payloads(worker.take(9)) == ["then"]
+
+
+def test_a_request_after_a_finished_group_begins_at_once(worker: Client) -> None:
+    worker.push("one", groups="g")
+    finish(worker, *worker.take(9))
+    assert worker.push("then", after="g").group_news == ()
+    assert payloads(worker.take(9)) == ["then"]
+
+
+def test_what_a_member_leads_to_in_the_same_exchange_keeps_its_group_open(worker: Client) -> None:
+    worker.push("one", groups="g")
+    worker.push("then", after="g")
+    (lease,) = worker.take(9)
+    finish(worker, lease, pushes=[Push("filter", "fp-two", 0, b"two", groups="g")])
+    assert payloads(worker.take(9)) == ["two"]
+
+
+def test_a_request_may_wait_for_several_groups(worker: Client) -> None:
+    worker.push("one", groups="g")
+    worker.push("two", groups="h")
+    worker.push("then", after="g|h|never")
+    leases = {lease.payload: lease for lease in worker.take(9)}
+    finish(worker, leases[b"one"])
+    assert worker.take(9) == []
+    finish(worker, leases[b"two"])
+    assert payloads(worker.take(9)) == ["then"]
+
+
+def test_a_request_in_two_groups_holds_both_open(worker: Client) -> None:
+    worker.push("one", groups="inner|outer")
+    worker.push("after inner", after="inner")
+    worker.push("after outer", after="outer")
+    (lease,) = worker.take(9)
+    finish(worker, lease, pushes=[Push("filter", "fp-two", 0, b"two", groups="outer")])
+    leases = {lease.payload: lease for lease in worker.take(9)}
+    assert leases.keys() == {b"two", b"after inner"}
+    finish(worker, leases[b"two"])
+    assert payloads(worker.take(9)) == ["after outer"]
+
+
+def test_a_follower_in_another_group_holds_that_open(worker: Client) -> None:
+    worker.push("one", groups="first")
+    worker.push("two", after="first", groups="second")
+    worker.push("three", after="second")
+    assert finish_all(worker) == ["one", "two", "three"]
+
+
+def test_a_million_followers_are_let_go_in_steps(worker: Client, server: redis.Redis) -> None:
+    worker.push("one", groups="g")
+    worker.push(*(f"then-{number}" for number in range(500)), after="g")
+    finish(worker, *worker.take(9))
+    assert server.zcard("s:groups:followers") == 300
+    assert len(finish_all(worker)) == 500
+    assert server.zcard("s:groups:followers") == 0
+
+
+def test_a_follower_with_needs_waits_for_a_worker_that_offers_them(start: Start) -> None:
+    plain, browser = start("plain"), start("browser", offers=frozenset({"browser"}))
+    plain.push("one", slot="a", groups="g")
+    plain.push("then", slot="a", lane="browser", after="g")
+    finish(plain, *plain.take(9))
+    assert plain.take(9) == []
+    assert payloads(browser.take(9)) == ["then"]
+
+
+def test_a_group_that_was_opened_again_holds_its_followers(worker: Client) -> None:
+    worker.push("one", groups="g")
+    finish(worker, *worker.take(9))
+    worker.push("two", groups="g")
+    worker.push("then", after="g")
+    assert finish_all(worker) == ["two", "then"]
+
+
+# -- requests that fail --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["run", "drop"])
+def test_a_failed_member_ends_its_group_and_the_setting_decides_about_its_followers(
+    start: Start, server: redis.Redis, way: str
+) -> None:
+    worker = start(group_failed=way)
+    worker.push("one", "two", groups="g")
+    worker.push("then", after="g")
+    one, two = worker.take(9)
+    reply = worker.say(failed=[Failed(one.name, 0, "no reason")], finished=[two.name])
+    assert reply.groups_finished == (("g", 1),)
+    later = worker.push("later", after="g")
+    if way == "run":
+        assert sorted(payloads(worker.take(9))) == ["later", "then"]
+        assert not reply.group_news
+    else:
+        assert worker.take(9) == []
+        assert reply.group_news == later.group_news == (GroupNews("dropped", "g", 1),)
+        assert [entry["data"] for entry in failed(server)] == ["one", "then", "later"]
+        assert "group 'g', of which 1 requests were set aside" in failed(server)[1]["reason"]
+
+
+def test_with_drop_a_member_that_was_dropped_fails_its_own_group(start: Start, server: redis.Redis) -> None:
+    worker = start(group_failed="drop")
+    worker.push("one", groups="first")
+    worker.push("two", after="first", groups="second")
+    worker.push("three", after="second")
+    (one,) = worker.take(9)
+    worker.say(failed=[Failed(one.name, 0, "no reason")])
+    worker.say()
+    assert [entry["data"] for entry in failed(server)] == ["one", "two", "three"]
+
+
+# -- circles -------------------------------------------------------------------------------------------
+
+
+def test_a_request_that_would_wait_for_itself_is_set_aside(worker: Client, server: redis.Redis) -> None:
+    worker.push("a", groups="g")
+    worker.push("b", groups="h")
+    worker.push("c", groups="k")
+    assert not worker.push("g after h", groups="g", after="h").group_news
+    assert not worker.push("h after k", groups="h", after="k").group_news
+    assert worker.push("k after g", groups="k", after="g").group_news == (GroupNews("circle", "g"),)
+    (entry,) = failed(server)
+    assert entry["data"] == "k after g"
+    assert entry["reason"] == "it would wait for itself: it is in group 'k', for which group 'g' waits"
+    assert sorted(finish_all(worker)) == ["a", "b", "c", "g after h", "h after k"]
+
+
+# -- who is told ---------------------------------------------------------------------------------------
+
+
+def test_one_worker_is_told_that_a_group_has_finished_until_it_confirms(start: Start) -> None:
+    first, second = start("first"), start("second")
+    first.push("one", groups="g")
+    assert finish(first, *first.take(9)).groups_finished == (("g", 0),)
+    assert second.say().groups_finished == ()
+    assert first.say().groups_finished == first.repeat().groups_finished == (("g", 0),)
+    assert first.say(groups_told=["g"]).groups_finished == ()
+    assert second.say().groups_finished == ()
+
+
+def test_the_crawl_is_not_finished_before_the_worker_confirms(worker: Client) -> None:
+    worker.push("one", groups="g")
+    assert not finish(worker, *worker.take(9)).finished
+    assert worker.say(groups_told=["g"], in_hand=0).finished
+
+
+def test_another_worker_is_told_if_the_first_one_dies_or_leaves(start: Start, server: redis.Redis) -> None:
+    dead, heir = start("dead"), start("heir")
+    dead.push("one", groups="g")
+    finish(dead, *dead.take(9))
+    server.zadd("s:workers", {"dead": 1})
+    heir.say()
+    assert heir.say().groups_finished == (("g", 0),)
+    # What the dead one says now is out of date.
+    dead.say(groups_told=["g"])
+    assert heir.say().groups_finished == (("g", 0),)
+    heir.frontier.leave(finished=False, persist=False)
+    third = start("third")
+    assert third.say().groups_finished == (("g", 0),)
+
+
+def test_a_worker_that_closes_is_not_told(start: Start) -> None:
+    closing, other = start("closing"), start("other")
+    closing.push("one", groups="g")
+    assert finish(closing, *closing.take(9), is_closing=True).groups_finished == ()
+    assert other.say().groups_finished == (("g", 0),)
+
+
+def test_the_signal_is_sent_once_for_a_group_that_was_opened_again(worker: Client) -> None:
+    worker.push("one", groups="g")
+    assert finish(worker, *worker.take(9)).groups_finished
+    worker.say(groups_told=["g"])
+    worker.push("two", groups="g")
+    assert not finish(worker, *worker.take(9)).groups_finished
+
+
+def test_the_groups_that_a_request_is_in_only_together_are_no_group_for_the_spider(worker: Client) -> None:
+    worker.push("one", groups="g|h")
+    assert sorted(finish(worker, *worker.take(9)).groups_finished) == [("g", 0), ("h", 0)]
+
+
+# -- the second life -----------------------------------------------------------------------------------
+
+
+def test_a_finished_crawl_leaves_no_groups_behind(worker: Client, server: redis.Redis, start: Start) -> None:
+    worker.push("one", groups="g|h")
+    worker.push("then", after="g")
+    finish_all(worker)
+    assert worker.say(groups_told=["g", "h"], in_hand=0, finishing=True).finished
+    worker.frontier.leave(finished=True, persist=False)
+    assert not list(server.scan_iter("s:groups*"))
+    again = start("again")
+    again.push("one", groups="g")
+    assert finish(again, *again.take(9)).groups_finished == (("g", 0),)
+
+
+def test_a_crawl_that_keeps_its_fingerprints_forgets_its_groups(worker: Client, server: redis.Redis) -> None:
+    worker.push("one", groups="g")
+    finish(worker, *worker.take(9))
+    assert worker.say(groups_told=["g"], in_hand=0, finishing=True).finished
+    worker.frontier.leave(finished=True, persist=True)
+    assert server.exists("s:meta")
+    assert not list(server.scan_iter("s:groups*"))
+
+
+def test_followers_of_a_crawl_that_was_stopped_are_there_for_the_next_start(
+    worker: Client, server: redis.Redis, start: Start, discipline: str
+) -> None:
+    worker.push("one", groups="g")
+    worker.push("then", after="g")
+    worker.frontier.leave(finished=False, persist=False)
+    assert finish_all(start("again", discipline=discipline)) == ["one", "then"]
+
+
+def test_requests_that_another_program_removed_keep_no_crawl_open(
+    worker: Client, server: redis.Redis
+) -> None:
+    worker.push("one", "two", groups="g|h")
+    worker.push("then", after="g")
+    server.delete("s:requests")
+    news = [worker.say(in_hand=0).group_news for _ in range(5)]
+    assert GroupNews("stuck", "g") in sum(news, ())
+    assert payloads(leases := worker.take(9)) == ["then"]
+    finish(worker, *leases)
+    worker.say(groups_told=["g", "h"], in_hand=0)
+    assert any(worker.say(groups_told=["g", "h"], in_hand=0).finished for _ in range(5))
+
+
+@pytest.mark.parametrize(
+    "key", ["groups", "groups:members", "groups:followers", "groups:emptied", "groups:news", "groups:done"]
+)
+def test_a_deleted_key_hangs_no_crawl(worker: Client, server: redis.Redis, key: str) -> None:
+    worker.push("one", groups="g|h")
+    worker.push("then", after="g")
+    (one,) = worker.take(9)
+    server.delete(f"s:{key}")
+    finish(worker, one)
+    crawled = finish_all(worker)
+    assert crawled == ([] if key == "groups:followers" else ["then"])
+    told = {"groups_told": ["g", "h"], "in_hand": 0}
+    assert any(worker.say(**told).finished for _ in range(9))
+
+
+@pytest.mark.parametrize("key", ["groups", "groups:members", "groups:news"])
+def test_a_key_of_another_type_refuses_the_exchange_with_its_name(
+    worker: Client, server: redis.Redis, key: str
+) -> None:
+    server.set(f"s:{key}", "foreign")
+    with pytest.raises(redis.ResponseError, match=f"Key 's:{key}' is a string"):
+        worker.push("one", groups="g")
+
+
+# -- what it costs -------------------------------------------------------------------------------------
+
+
+def test_a_crawl_without_groups_uses_none_of_their_keys(worker: Client, server: redis.Redis) -> None:
+    worker.push("one", slot="a")
+    finish(worker, *worker.take(9))
+    assert not list(server.scan_iter("s:groups*"))
+    assert not server.hexists(Keys("s").meta, "groups")

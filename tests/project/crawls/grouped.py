@@ -1,0 +1,80 @@
+"""Spiders with groups of requests, and requests that wait for them."""
+
+from __future__ import annotations
+
+import os
+
+import scrapy
+from scrapy import Request
+
+from scrapy_rq_sched.signals import group_finished
+
+from .graph import page_url
+from .record import record
+
+GROUPS = int(os.environ.get("GROUPS", "5"))
+PAGES = int(os.environ.get("GROUP_PAGES", "4"))
+
+
+class GroupedSpider(scrapy.Spider):
+    """Page 0 leads to groups of pages; each group has a follow-up, page ``after-<group>``.
+
+    Half of the pages of a group are found on its first page, and inherit the group. One of the others cannot be
+    stored in Redis. ``group`` in the record has each page of a group with its number, ``follow-up`` each follow-up,
+    and ``finished`` each signal.
+    """
+
+    name = "grouped"
+
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.group_finished, group_finished)
+        return spider
+
+    async def group_finished(self, group, failed):
+        record("finished", f"{group} {failed}")
+        yield_on_signal = self.settings.get("YIELD_ON_SIGNAL")
+        if yield_on_signal:
+            self.crawler.engine.crawl(Request(page_url(f"signal-{group}"), self.parse_signal))
+
+    async def start(self):
+        yield Request(page_url("first"))
+
+    def parse(self, response):
+        for group in range(GROUPS):
+            for page in range(PAGES // 2):
+                meta = {"group": f"g-{group}"}
+                if page == 1 and self.settings.getbool("IN_MEMORY"):
+                    meta["socket"] = object()
+                yield Request(page_url(f"{group}-{page}"), self.parse_member, meta=meta)
+            yield Request(page_url(f"after-{group}"), self.parse_follow_up, meta={"after": f"g-{group}"})
+
+    def parse_member(self, response):
+        group, page = response.url.rpartition("/")[2].split("-")
+        record("group", f"{group} {page}")
+        if page == "0":
+            for number in range(PAGES // 2, PAGES):
+                yield Request(page_url(f"{group}-{number}"), self.parse_member)
+
+    def parse_follow_up(self, response):
+        assert "after" not in response.meta
+        record("follow-up", response.url.rpartition("-")[2])
+
+    def parse_signal(self, response):
+        record("signalled", response.url.rpartition("-")[2])
+
+
+class BadGroupsSpider(scrapy.Spider):
+    """Yields requests whose groups cannot be kept, and one that is fine."""
+
+    name = "badgroups"
+
+    async def start(self):
+        yield Request(page_url(1), meta={"group": 5})
+        yield Request(page_url(2), meta={"group": "g", "after": ["g"]})
+        yield Request(page_url(3), meta={"after": "never", "socket": object()})
+        yield Request(page_url(4), meta={"after": "never"})
+
+    def parse(self, response):
+        record("parsed", response.url)
