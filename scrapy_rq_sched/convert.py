@@ -159,7 +159,7 @@ class Conversion:
         pipe.time()
         pipe.type(keys.requests)
         pipe.zrange(keys.workers, 0, -1, withscores=True)
-        pipe.exists(keys.delayed)
+        pipe.exists(keys.delayed, keys.followers)
         pipe.hget(keys.meta, "exporting")
         pipe.hmget(keys.converting, "from", "to")
         (seconds, microseconds), kind, workers, delayed, exporting, before = pipe.execute()

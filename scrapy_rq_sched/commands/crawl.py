@@ -199,7 +199,7 @@ def _open_files(
 def _is_new(view: View) -> bool:
     """Return whether a worker that starts now begins a new crawl, also if those of the last one have died."""
     status = read_status(view)
-    is_done = status.waiting + status.leased + status.delayed + status.seeds == 0
+    is_done = status.left == 0
     return status.state in ("new", "finished") or (
         is_done and view.server.hexists(view.keys.meta, "finished")
     )

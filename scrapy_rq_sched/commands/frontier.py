@@ -26,6 +26,7 @@ from .doctor import Doctor
 from .edit import Clear, Drain, Pause, Remove, Reprioritize, Resume, Stop
 from .events import Events
 from .failed import Failed
+from .groups import GroupsAction
 from .items import Items
 from .look import Explain, Leases, Peek
 from .metrics import Metrics
@@ -44,6 +45,7 @@ ACTIONS: tuple[type[Action], ...] = (
     Leases,
     Peek,
     Explain,
+    GroupsAction,
     SlotsAction,
     Metrics,
     Failed,

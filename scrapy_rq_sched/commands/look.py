@@ -182,6 +182,7 @@ def _waits(found: Explanation, status: Status) -> list[str]:
         f"yes, delayed {'for another worker ' if one.is_for_another else ''}until {when(one.due)}"
         for one in found.delayed
     ]
+    lines += ["yes, until a group is finished"] * len(found.following)
     return lines
 
 

@@ -98,6 +98,7 @@ def status_text(status: Status) -> list[Part]:
         *([("read in part", status.cut)] if status.cut else []),
         ("leased", number(status.leased)),
         ("delayed", number(status.delayed)),
+        *([("following", _following(status))] if status.following else []),
         ("failed", _failed(status)),
         ("seeds", number(status.seeds)),
         ("seen", _with_size(status.seen, status.seen_bytes)),
@@ -130,8 +131,7 @@ def _heard(worker: Worker, status: Status) -> str:
 
 def progress(status: Status) -> list[tuple[str, str]]:
     """Return the share of the pages that were done, among the requests that are known by now."""
-    left = status.waiting + status.leased + status.delayed + status.seeds
-    total = status.pages + left
+    total = status.pages + status.left
     if not status.pages or status.state in ("new", "finished"):
         return []
     share = f"{100 * status.pages // total} % of {counted(total, 'known request')}"
@@ -253,6 +253,11 @@ def _places(status: Status) -> str:
 def _slots(status: Status) -> str:
     text = f"{number(status.slots)} ({frontier_command('slots', status.spider)})"
     return text + (f", the next turn in {status.next_turn_in:.1f} s" if status.next_turn_in > 0 else "")
+
+
+def _following(status: Status) -> str:
+    groups = frontier_command("groups", status.spider)
+    return f"{number(status.following)}, until a group is finished: {groups}"
 
 
 def _with_size(count: int, taken: int | None) -> str:

@@ -26,6 +26,7 @@ _NAMES = {
     "leased": "held by workers",
     "noted": "done meanwhile",
     "delayed": "delayed",
+    "followers": "waiting for groups",
     "seeds": "seeds",
     "failed": "failed",
     "seen": "seen",

@@ -14,6 +14,8 @@ line           holds
 ``leased``     leases: ``<kind> <score> <deaths>@<second>@<slot>@<begin> <request>``
 ``delayed``    time, entry, time, entry, …
 ``failed``     entries of the failed list, the latest first
+``groups``     groups with their numbers; ``group news``: finished ones, and the worker that is told;
+               ``members``, ``followers``, ``emptied``, ``done groups``: score, member, score, member, …
 ``history``    deaths and refusals of the workers of a request: SHA-1, text, SHA-1, text, …
 ``noted``      leases that ended during the export, in the form of ``leased``
 ``counter``    the number of requests that were ever pushed
@@ -50,12 +52,18 @@ WIDTHS = {
     "leased": 1,
     "delayed": 2,
     "failed": 1,
+    "groups": 2,
+    "members": 2,
+    "followers": 2,
+    "emptied": 2,
+    "done groups": 2,
+    "group news": 2,
     "history": 2,
     "noted": 1,
     "counter": 1,
 }
 #: The kinds in which every second value is a score.
-_SCORED = ("waiting", "delayed")
+_SCORED = ("waiting", "delayed", "members", "followers", "emptied", "done groups")
 #: Maximum length of a line, in bytes: no value in Redis is longer than 512 MB.
 LONGEST_LINE = 1 << 28
 #: Fields of ``meta`` that are not exported: they belong to one Redis, or to a moment, not to the crawl.

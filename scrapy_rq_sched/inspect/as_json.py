@@ -8,6 +8,7 @@ import math
 from typing import Any
 
 from ..codec.failed_request import FailedRequest
+from ..codec.names import names_in
 from ..failed import FailedRequests
 from .entries import Entry, Held
 from .explain import Explanation
@@ -96,6 +97,11 @@ def explanation(found: Explanation) -> dict[str, Any]:
         "seeds": [{"key": p.key, "before": p.before, **entry(p.entry)} for p in found.seeds],
         "leased": [held(one) for one in found.held],
         "delayed": [{"due": one.due, "cause": one.cause, **entry(one.entry)} for one in found.delayed],
+        "following": [
+            {"groups": [min(names_in(name)) for name in one.groups], **entry(one.entry)}
+            for one in found.following
+        ],
+        "groups": [dataclasses.asdict(one) for one in found.groups],
         "failed": [{"id": one.id, "time": one.time, "reason": one.reason} for one in found.failed],
         "history": found.history,
         "alike": found.alike,

@@ -17,11 +17,13 @@ from ..errors import PayloadError
 from ..frontier.entries import SHOWN, Entries, Piece
 from ..frontier.replies import lease_order, parse_lease
 from ..serializers import faithful
+from .groups import Groups
 from .view import View
 
 #: Number of entries that a step reads.
 STEP = 200
 
+_FOLLOWER = re.compile(rb"request (\S+) [^ @|]+(\|[^ @]*)?~after(?:@(\S*))? (.*)", re.DOTALL)
 _DELAYED = re.compile(rb"([a-z]+[0-9]*) (\S+) [^ @]+?(?:~([a-z]+))?(?:@(\S*))? (.*)", re.DOTALL)
 
 
@@ -41,6 +43,17 @@ class Delayed:
     def is_for_another(self) -> bool:
         """Whether it waits for another worker than the one that received it."""
         return self.cause in ("", "refused", "suspect")
+
+
+@dataclass(frozen=True)
+class Follower:
+    """A request that waits until groups are finished.
+
+    :param groups: their names in Redis, the next one first.
+    """
+
+    groups: list[str]
+    entry: Entry
 
 
 @dataclass(frozen=True)
@@ -176,6 +189,19 @@ class Reader:
                 kind, score, cause, slot, data = parts.groups(b"")
                 entry = self._of_kind(kind.decode(), score, text_of(slot), data, _size_of(piece, data))
                 yield Delayed(due, cause.decode(), entry)
+
+    def followers(self) -> Iterator[Follower]:
+        """Yield the requests that wait for groups."""
+        names = Groups(self.view).names
+        for piece in self.entries.scan("ZSCAN", self.view.keys.followers, self._longest):
+            parts, first = _FOLLOWER.fullmatch(piece.data), names.get(int(float(piece.name)), "?")
+            if parts is None:
+                problem = "it is not a request that waits for a group"
+                yield Follower([first], Entry("request", piece.data, problem=problem))
+            else:
+                score, further, slot, data = parts.groups(b"")
+                entry = self._of_kind("request", score, text_of(slot), data, _size_of(piece, data))
+                yield Follower([first, *filter(None, text_of(further).split("|"))], entry)
 
     def seeds(self) -> Iterator[tuple[str, int | None, Entry]]:
         """Yield each seed with its key, and the number of seeds before it, None if unknown."""

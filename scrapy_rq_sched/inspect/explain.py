@@ -12,13 +12,15 @@ from urllib.parse import urlsplit
 from scrapy import Request
 
 from ..codec.failed_request import FailedRequest
+from ..codec.names import names_in
 from ..codec.values import text_of
 from ..failed import FailedRequests
 from ..frontier.entries import COMPARED
 from ..frontier.scripts import filter_step
 from ..serializers import serializer_name
-from .entries import Delayed, Entry, Held, Reader
+from .entries import Delayed, Entry, Follower, Held, Reader
 from .fingerprint import Fingerprinter
+from .groups import Group, Groups
 from .queues import Queues
 from .slots import Slots, SlotStatus
 from .view import View
@@ -52,6 +54,7 @@ class Explanation:
     :param waiting: its places in the queue, and :param seeds: its places among the seeds.
     :param held: its leases.
     :param delayed: its requests that a rule of admission has set back.
+    :param following: its requests that wait for groups, and :param groups: these groups, if they are open.
     :param failed: its entries of the failed list.
     :param history: the deaths and refusals of workers that had it: ``died:`` or ``refused:``, worker, ``@``
         and second.
@@ -66,6 +69,8 @@ class Explanation:
     seeds: list[Place] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     delayed: list[Delayed] = field(default_factory=list)
+    following: list[Follower] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
     failed: list[FailedRequest] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
     alike: list[str] = field(default_factory=list)
@@ -73,7 +78,8 @@ class Explanation:
     @property
     def is_nowhere(self) -> bool:
         """Whether it neither waits, nor is leased, nor has failed."""
-        return not (self.waiting or self.seeds or self.held or self.delayed or self.failed)
+        waits = self.waiting or self.seeds or self.delayed or self.following
+        return not (waits or self.held or self.failed)
 
 
 class Explainer:
@@ -115,6 +121,10 @@ class Explainer:
         ]
         found.held = [held for held in self._reader.held() if is_it(held.entry)]
         found.delayed = [delayed for delayed in self._reader.delayed() if is_it(delayed.entry)]
+        found.following = [one for one in self._reader.followers() if is_it(one.entry)]
+        if found.following:
+            names = frozenset().union(*(names_in(name) for one in found.following for name in one.groups))
+            found.groups = list(Groups(self._view).read(names))
         found.seeds = [
             Place(before, key, entry) for key, before, entry in self._reader.seeds() if is_it(entry)
         ]
@@ -167,6 +177,7 @@ class Explainer:
     def _history(self, found: Explanation) -> list[str]:
         data = {place.entry.data for place in found.waiting} | {held.entry.data for held in found.held}
         data |= {delayed.entry.data for delayed in found.delayed}
+        data |= {follower.entry.data for follower in found.following}
         texts = [self._view.server.hget(self._view.keys.history, sha1_of(entry)) for entry in sorted(data)]
         return [event for text in texts if text for event in text_of(text).split()]
 

@@ -190,11 +190,28 @@ class Export:
             yield from self._leases(self._keys.leases(worker.decode("utf-8", "surrogateescape")))
         for found in scan(self._server, "zscan", self._keys.delayed):
             yield "delayed", flat(found)
+        yield from self._groups()
         # The list is pushed at its tail.
         for entries in read_list(self._server, self._keys.failed, from_tail=True):
             yield "failed", entries
         for pairs in scan(self._server, "hscan", self._keys.history):
             yield "history", [part for pair in pairs for part in pair]
+
+    def _groups(self) -> _Values:
+        keys = self._keys
+        for kind, key in (("groups", keys.groups), ("group news", keys.group_news)):
+            for pairs in scan(self._server, "hscan", key):
+                yield kind, [part for pair in pairs for part in pair]
+        for kind, key in (
+            ("followers", keys.followers),
+            ("emptied", keys.groups_emptied),
+            ("done groups", keys.groups_done),
+        ):
+            for found in scan(self._server, "zscan", key):
+                yield kind, flat(found)
+        for found in scan(self._server, "zscan", keys.group_members):
+            # Requests in the memory of a worker are not exported.
+            yield "members", flat([(member, score) for member, score in found if b"/" not in member])
 
     def _seeds(self, key: str, number: bytes) -> _Values:
         kind = server_of(self._server, key).type(key)

@@ -245,9 +245,9 @@ def _workers(view: View, status: Status, subject: str) -> Iterator[Finding]:
             f"{counted(len(dead), 'dead worker')} {hold} {counted(held, 'request')}, and no worker is alive",
             start,
         )
-    elif not status.alive and (status.waiting or status.delayed or (status.seeds and view.exists)):
-        count = status.waiting + status.delayed + status.seeds
-        yield warning(subject, f"no worker is alive, and waiting requests and seeds: {count:,}", start)
+    elif not status.alive and (status.left - status.seeds or (status.seeds and view.exists)):
+        text = f"no worker is alive, and waiting requests and seeds: {status.left:,}"
+        yield warning(subject, text, start)
     versions = sorted({worker.version for worker in status.workers if worker.alive and worker.version})
     if len(versions) > 1:
         yield warning(

@@ -62,6 +62,7 @@ class _State(NamedTuple):
     meta: Part
     workers: Part
     delayed: int
+    following: int
     failed: int
     seen: int
     buckets: _Fields
@@ -130,7 +131,7 @@ def read_status(view: View) -> Status:
     history = moments([piece.data for piece in answers.pages.pieces])
     finished = next((piece.data for piece in answers.finished.pieces), b"")
     leased = sum(worker.in_hand for worker in about)
-    left = waiting.count + leased + answers.delayed + seeds
+    left = waiting.count + leased + answers.delayed + answers.following + seeds
     # Pages before the first live worker joined do not tell how fast the live ones are.
     since = min((worker.joined for worker in about if worker.alive), default=None)
     state = _state(
@@ -148,6 +149,7 @@ def read_status(view: View) -> Status:
         next_turn_in=next_turn_in,
         leased=leased,
         delayed=answers.delayed,
+        following=answers.following,
         failed=answers.failed,
         seeds=seeds,
         seen=seen,
@@ -190,6 +192,7 @@ def _ask(view: View) -> _State:
         meta=part("HSCAN", keys.meta, MOST_FIELDS, LONGEST_FIELD),
         workers=part("zset", keys.workers, MOST_WORKERS),
         delayed=count("zcard", keys.delayed),
+        following=count("zcard", keys.followers),
         failed=count("llen", keys.failed),
         seen=count("scard", keys.dupefilter),
         buckets=questions.fields({keys.seen_state: keys.seen_state}, "name first count"),

@@ -87,7 +87,7 @@ class Import:
         :raises InspectionError: if the frontier is not empty, or if the file is incomplete or was changed.
         """
         keys = self._view.keys
-        lists = (keys.requests, keys.slots, keys.delayed, keys.failed, keys.history)
+        lists = (keys.requests, keys.slots, keys.delayed, keys.groups, keys.failed, keys.history)
         for key in (keys.converting, keys.meta, keys.dupefilter, keys.started, *lists):
             if self._view.server.exists(key):
                 raise self._not_empty(key)
@@ -177,8 +177,10 @@ class Import:
             reply = patiently(lambda: self._compact(self._keys, [*step, self._seen, len(values), *values]))
         else:
             key, command, wanted = self._place(kind, values)
-            place = self._keys.index(key) + 1
-            reply = patiently(lambda: self._plain(self._keys, [*step, place, command, len(wanted), *wanted]))
+            # Scripts derive the names of some keys from that of another.
+            base = key if key in self._keys else self._view.keys.groups
+            target = [self._keys.index(base) + 1, key.removeprefix(base), command]
+            reply = patiently(lambda: self._plain(self._keys, [*step, *target, len(wanted), *wanted]))
         self._require(reply)
 
     def _place(self, kind: str, values: Sequence[bytes]) -> tuple[str, str, Sequence[bytes]]:
@@ -192,6 +194,12 @@ class Import:
             "seen": (keys.dupefilter, "SADD"),
             "started": (keys.started, "SADD"),
             "delayed": (keys.delayed, "ZADD"),
+            "groups": (keys.groups, "HSET"),
+            "members": (keys.group_members, "ZADD"),
+            "followers": (keys.followers, "ZADD"),
+            "emptied": (keys.groups_emptied, "ZADD"),
+            "done groups": (keys.groups_done, "ZADD"),
+            "group news": (keys.group_news, "HSET"),
             "failed": (keys.failed, "LPUSH"),
             "history": (keys.history, "HSET"),
             "counter": (counter, "SET"),

@@ -94,6 +94,7 @@ class Status:
         the seconds until the first of them can be begun, if delays hold all of them back.
     :param leased: the number of leases, :param delayed: of delayed requests, :param failed: of entries in the
         failed list, :param seeds: of seeds that no worker has read, and :param seen: of fingerprints.
+    :param following: the number of requests that wait for a group.
     :param state: ``crawling``; ``idle``: workers wait for seeds; ``paused``, ``draining`` or ``stopping``,
         as its workers were told; ``stopped``: unfinished, without live workers; ``finished``;
         ``converting``; ``importing``; ``new``: no worker has joined it.
@@ -140,6 +141,7 @@ class Status:
     next_turn_in: float = 0.0
     leased: int = 0
     delayed: int = 0
+    following: int = 0
     failed: int = 0
     seeds: int = 0
     seen: int = 0
@@ -169,6 +171,11 @@ class Status:
     made_with: dict[str, str] = field(default_factory=dict)
     cut: str = ""
     last_crawl: LastCrawl | None = None
+
+    @property
+    def left(self) -> int:
+        """The number of requests and seeds that are known and not crawled."""
+        return self.waiting + self.leased + self.delayed + self.following + self.seeds
 
     @property
     def alive(self) -> int:

@@ -7,9 +7,10 @@ import shlex
 from ..codec.names import names_in, shown
 from ..codec.needs import split_place
 from ..errors import frontier_command
+from .entries import Follower
 from .explain import Explanation
 from .status import Status
-from .wording import crawl_command
+from .wording import counted, crawl_command
 
 
 def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
@@ -20,7 +21,7 @@ def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
     spider, lines = status.spider, list[str]()
     no_worker = f"no worker is alive. Start one: {crawl_command(spider)}"
     state = {"paused": "paused", "draining": "drained"}.get(status.state)
-    if found.waiting or found.seeds or found.delayed:
+    if found.waiting or found.seeds or found.delayed or found.following:
         if not status.alive:
             lines.append(f"It waits, and {no_worker}")
         elif state:
@@ -39,6 +40,8 @@ def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
             )
         elif found.delayed:
             lines.append("It is delayed: it may not begin before its time, and needs no help")
+        elif found.following:
+            lines += [_follows(one, found) for one in found.following]
         elif lacks := _unmet(found, status):
             lines.append(
                 f"It waits, because no worker that is alive offers all that it needs, {shown(lacks)}. Start "
@@ -75,6 +78,15 @@ def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
     if found.alike:
         lines.append("But these similar URLs were seen: " + ", ".join(found.alike))
     return lines
+
+
+def _follows(one: Follower, found: Explanation) -> str:
+    """Return for which groups a request waits."""
+    names = [min(names_in(name)) for name in one.groups]
+    first = next((group for group in found.groups if group.name == names[0]), None)
+    left = "" if first is None else f", of which {counted(first.requests, 'request')} are not finished"
+    further = f", and then for {shown(names[1:])}" if names[1:] else ""
+    return f"It waits until group {names[0]!r} is finished{left}{further}"
 
 
 def _unmet(found: Explanation, status: Status) -> frozenset[str]:

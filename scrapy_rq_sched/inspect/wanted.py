@@ -17,7 +17,7 @@ def workers_wanted(status: Status, delay: float) -> int:
 
     :param delay: the default delay of slots, in seconds; 0: no delay.
     """
-    left = status.waiting + status.leased + status.delayed + status.seeds
+    left = status.left
     if status.state in ("new", "stopped"):
         wanted = min(1, left)
     elif status.state == "crawling":

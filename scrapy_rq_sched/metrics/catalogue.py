@@ -45,7 +45,8 @@ def _of_spider(
 REQUESTS = _of_spider(
     "requests",
     "Requests by state: waiting, leased (held by a worker; includes seeds), delayed (put back for another "
-    "worker), failed (in the failed list), seeds (not yet read by a worker).",
+    "worker), following (waiting for a group), failed (in the failed list), seeds (not yet read by a "
+    "worker).",
     "state",
 )
 SEEN = _of_spider("seen", "Fingerprints in the dupefilter.")

@@ -37,7 +37,7 @@ def samples(snapshot: Snapshot) -> Iterator[Sample]:
 
 def _of_status(reading: Reading) -> Iterator[Sample]:
     status = reading.status
-    for state in ("waiting", "leased", "delayed", "failed", "seeds"):
+    for state in ("waiting", "leased", "delayed", "following", "failed", "seeds"):
         yield of.REQUESTS, (state,), getattr(status, state)
     yield of.SEEN, (), status.seen
     yield of.PAGES, (), status.pages

@@ -341,7 +341,8 @@ def test_requests_that_another_program_removed_keep_no_crawl_open(
     server.delete("s:requests")
     news = [worker.say(in_hand=0).group_news for _ in range(5)]
     assert GroupNews("stuck", "g") in sum(news, ())
-    assert payloads(leases := worker.take(9)) == ["then"]
+    leases = worker.take(9)
+    assert payloads(leases) == ["then"]
     finish(worker, *leases)
     worker.say(groups_told=["g", "h"], in_hand=0)
     assert any(worker.say(groups_told=["g", "h"], in_hand=0).finished for _ in range(5))

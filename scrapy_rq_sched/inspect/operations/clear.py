@@ -27,7 +27,7 @@ def clear_frontier(view: View, forces: bool = False, keep: Collection[str] = ())
     status = read_status(view)
     if status.alive and not forces:
         raise _alive(view, status.alive)
-    parts = ("waiting", "leased", "delayed", *KEEPABLE)
+    parts = ("waiting", "leased", "delayed", "following", *KEEPABLE)
     contents: dict[str, int] = {name: getattr(status, name) for name in parts if name not in keep}
     listed = ", ".join(f"{count:,} {name}" for name, count in contents.items() if count) or "it was empty"
     total, remarks = sum(contents.values()), ""

@@ -19,9 +19,9 @@ PAGES = int(os.environ.get("GROUP_PAGES", "4"))
 class GroupedSpider(scrapy.Spider):
     """Page 0 leads to groups of pages; each group has a follow-up, page ``after-<group>``.
 
-    Half of the pages of a group are found on its first page, and inherit the group. One of the others cannot be
-    stored in Redis. ``group`` in the record has each page of a group with its number, ``follow-up`` each follow-up,
-    and ``finished`` each signal.
+    Half of the pages of a group are found on its first page, and inherit the group. With ``IN_MEMORY``, one
+    of the others cannot be stored in Redis. ``group`` in the record has each page of a group with its
+    number, ``follow-up`` each follow-up, and ``finished`` each signal.
     """
 
     name = "grouped"
