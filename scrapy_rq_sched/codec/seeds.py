@@ -11,7 +11,7 @@ from scrapy import FormRequest, Request, Spider
 
 from ..errors import PayloadError, SeedError, UnknownCodeError, a_type
 from . import json_bounds, log_safety, request
-from .groups import followed_by, groups_of
+from .groups import followed_by
 from .needs import needs_of
 
 #: The fields of a JSON seed, each with its possible types.
@@ -77,8 +77,8 @@ def request_from_seed(
     if parts.scheme in _SCHEMES_WITH_HOST and not parts.hostname:
         raise SeedError(f"url {fields['url']!r} has no host")
     try:
-        for names in (needs_of, groups_of, followed_by):
-            names(made)
+        needs_of(made)
+        followed_by(made)
     except ValueError as error:
         raise SeedError(str(error)) from error
     return made

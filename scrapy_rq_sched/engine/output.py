@@ -33,5 +33,5 @@ class GroupInheritance:
         if isinstance(one, Request) and response.request is not None:
             # Of groups that are not valid: the scheduler refuses the request, and logs why.
             with contextlib.suppress(ValueError):
-                inherit(one, response.request.meta)
+                inherit(one, response.request)
         return one

@@ -317,7 +317,7 @@ class Batch:
     bottleneck: BottleneckName | None = None
     #: Finished groups that the spider was told; the numbers of requests of groups that were only in this
     #: worker's memory, and are finished; and whether the spider closes, and is told of no more groups.
-    groups_told: list[str] = field(default_factory=list)
+    groups_acked: list[str] = field(default_factory=list)
     left_memory: list[int] = field(default_factory=list)
     is_closing: bool = False
     #: Items of pages.
@@ -437,7 +437,7 @@ class Batch:
                 for place, push in enumerate(self.pushes, 1)
                 if push.groups and not push.payload
             },
-            "groups_told": self.groups_told,
+            "groups_acked": self.groups_acked,
             "left_memory": self.left_memory,
             "is_closing": self.is_closing,
             "drops_followers": config.group_failed == "drop",

@@ -8,7 +8,7 @@ from typing import Any
 
 from scrapy import Request
 
-from ..codec.groups import AFTER, GROUP, followed_by, groups_of
+from ..codec.groups import AFTER, GROUP, INHERITED, followed_by, groups_of, inherited_by
 from ..codec.names import joined, names_in, shown
 from ..errors import one_line
 from ..frontier.messages import Batch
@@ -61,7 +61,7 @@ class Groups(Part):
         # which Redis may know it.
         self._begun: dict[Request, int] = {}
         self._left: list[tuple[int, int]] = []
-        self._told: list[tuple[int, str]] = []
+        self._heard: list[tuple[int, str]] = []
         self._reported: set[int] = set()
         self._confirmed: set[str] = set()
         # The signals that are being sent, or are not confirmed yet.
@@ -70,23 +70,38 @@ class Groups(Part):
     def of(self, request: Request) -> tuple[str, str, int]:
         """Return the groups of *request*, the groups for which it waits, and its number in this worker.
 
-        The groups in its ``meta`` become lists, so that they can be stored.
+        Sets and tuples of groups in its ``meta`` become lists, so that they can be stored.
 
-        :raises ValueError: if they are not valid, or if it would wait for itself.
+        :raises ValueError: if those for which it waits are not valid, or if it would wait for itself.
         """
-        if GROUP not in request.meta and AFTER not in request.meta:
+        meta = request.meta
+        if not (GROUP in meta or AFTER in meta or INHERITED in meta):
             return "", "", 0
-        groups, after = groups_of(request), followed_by(request)
+        groups, after = self._groups_of(request), followed_by(request)
         if common := groups & after:
             raise ValueError(f"it is in group {shown(common)}, and would wait for itself")
         if not self.are_kept:
             self._warn()
             return "", "", 0
-        for field, names in ((GROUP, groups), (AFTER, after)):
-            if not isinstance(request.meta.get(field), (str, list, type(None))):
-                request.meta[field] = sorted(names)
+        for field in (GROUP, AFTER):
+            if isinstance(meta.get(field), (set, frozenset, tuple)):
+                meta[field] = sorted(meta[field], key=str)
         self._last_member += 1
         return joined(groups), joined(after), self._last_member
+
+    def _groups_of(self, request: Request) -> frozenset[str]:
+        """Return the groups of *request*; if they are not valid, only those of its page, with a warning."""
+        try:
+            return groups_of(request)
+        except ValueError as error:
+            self.stats.inc_value("frontier/groups_ignored")
+            if self.stats.get_value("frontier/groups_ignored") == 1:
+                logger.warning(
+                    "%s is in no group: %s. If this field has nothing to do with groups of requests, give it "
+                    "another name. There is no such line for further requests",
+                    *(one_line(request), one_line(error)),
+                )
+            return inherited_by(request)
 
     def refuses_in_memory(self, request: Request, after: str) -> bool:
         """Return whether *request*, only in memory, cannot wait for the groups *after*; log it if so."""
@@ -113,7 +128,8 @@ class Groups(Part):
 
         It has waited for its groups, and its retries need not wait again.
         """
-        if request.meta.pop(AFTER, None) is None and GROUP not in request.meta:
+        meta = request.meta
+        if meta.pop(AFTER, None) is None and GROUP not in meta and INHERITED not in meta:
             return
         if member:
             self._begun[request] = member
@@ -131,15 +147,15 @@ class Groups(Part):
         if member:
             self._left.append((self._outbox.enqueued, member))
 
-    def told(self, name: str) -> None:
+    def heard(self, name: str) -> None:
         """Note that the spider was told that a group has finished, and what it has yielded is enqueued."""
-        self._told.append((self._outbox.enqueued, name))
+        self._heard.append((self._outbox.enqueued, name))
 
     @property
     def has_news(self) -> bool:
         """Whether there is something to send."""
         safe = self._outbox.safe
-        return any(number <= safe for number, _ in (*self._left, *self._told))
+        return any(number <= safe for number, _ in (*self._left, *self._heard))
 
     @property
     def is_quiet(self) -> bool:
@@ -149,14 +165,14 @@ class Groups(Part):
     def fill(self, batch: Batch) -> None:  # noqa: D102
         safe = self._outbox.safe
         self._reported = {member for number, member in self._left if number <= safe}
-        self._confirmed = {name for number, name in self._told if number <= safe}
-        batch.left_memory, batch.groups_told = sorted(self._reported), sorted(self._confirmed)
+        self._confirmed = {name for number, name in self._heard if number <= safe}
+        batch.left_memory, batch.groups_acked = sorted(self._reported), sorted(self._confirmed)
         batch.is_closing = self.closing
 
     def applied(self, reply: Reply) -> None:
         """Forget what the frontier knows now."""
         self._left = [(number, member) for number, member in self._left if member not in self._reported]
-        self._told = [(number, name) for number, name in self._told if name not in self._confirmed]
+        self._heard = [(number, name) for number, name in self._heard if name not in self._confirmed]
         self._known -= self._confirmed
         self._reported, self._confirmed = set(), set()
 

@@ -404,9 +404,9 @@ class Session(Part):
         arguments = {"group": min(names_in(name)), "failed": failed, "spider": self.spider}
         if self.engine is None:
             self.crawler.signals.send_catch_log(group_finished, **arguments)
-            self.state.groups.told(name)
+            self.state.groups.heard(name)
         else:
-            self.engine.send(group_finished, arguments, lambda: self.state.groups.told(name))
+            self.engine.send(group_finished, arguments, lambda: self.state.groups.heard(name))
 
     def _signal_dropped(self, request: Request) -> None:
         self.crawler.signals.send_catch_log(signals.request_dropped, request=request, spider=self.spider)

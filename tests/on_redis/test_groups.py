@@ -131,7 +131,7 @@ def test_a_request_after_a_finished_group_begins_at_once(worker: Client) -> None
     assert payloads(worker.take(9)) == ["then"]
 
 
-def test_what_a_member_leads_to_in_the_same_exchange_keeps_its_group_open(worker: Client) -> None:
+def test_a_request_found_by_the_last_member_keeps_its_group_open(worker: Client) -> None:
     worker.push("one", groups="g")
     worker.push("then", after="g")
     (lease,) = worker.take(9)
@@ -255,14 +255,14 @@ def test_one_worker_is_told_that_a_group_has_finished_until_it_confirms(start: S
     assert finish(first, *first.take(9)).groups_finished == (("g", 0),)
     assert second.say().groups_finished == ()
     assert first.say().groups_finished == first.repeat().groups_finished == (("g", 0),)
-    assert first.say(groups_told=["g"]).groups_finished == ()
+    assert first.say(groups_acked=["g"]).groups_finished == ()
     assert second.say().groups_finished == ()
 
 
 def test_the_crawl_is_not_finished_before_the_worker_confirms(worker: Client) -> None:
     worker.push("one", groups="g")
     assert not finish(worker, *worker.take(9)).finished
-    assert worker.say(groups_told=["g"], in_hand=0).finished
+    assert worker.say(groups_acked=["g"], in_hand=0).finished
 
 
 def test_another_worker_is_told_if_the_first_one_dies_or_leaves(start: Start, server: redis.Redis) -> None:
@@ -273,7 +273,7 @@ def test_another_worker_is_told_if_the_first_one_dies_or_leaves(start: Start, se
     heir.say()
     assert heir.say().groups_finished == (("g", 0),)
     # What the dead one says now is out of date.
-    dead.say(groups_told=["g"])
+    dead.say(groups_acked=["g"])
     assert heir.say().groups_finished == (("g", 0),)
     heir.frontier.leave(finished=False, persist=False)
     third = start("third")
@@ -290,7 +290,7 @@ def test_a_worker_that_closes_is_not_told(start: Start) -> None:
 def test_the_signal_is_sent_once_for_a_group_that_was_opened_again(worker: Client) -> None:
     worker.push("one", groups="g")
     assert finish(worker, *worker.take(9)).groups_finished
-    worker.say(groups_told=["g"])
+    worker.say(groups_acked=["g"])
     worker.push("two", groups="g")
     assert not finish(worker, *worker.take(9)).groups_finished
 
@@ -307,7 +307,7 @@ def test_a_finished_crawl_leaves_no_groups_behind(worker: Client, server: redis.
     worker.push("one", groups="g|h")
     worker.push("then", after="g")
     finish_all(worker)
-    assert worker.say(groups_told=["g", "h"], in_hand=0, finishing=True).finished
+    assert worker.say(groups_acked=["g", "h"], in_hand=0, finishing=True).finished
     worker.frontier.leave(finished=True, persist=False)
     assert not list(server.scan_iter("s:groups*"))
     again = start("again")
@@ -318,7 +318,7 @@ def test_a_finished_crawl_leaves_no_groups_behind(worker: Client, server: redis.
 def test_a_crawl_that_keeps_its_fingerprints_forgets_its_groups(worker: Client, server: redis.Redis) -> None:
     worker.push("one", groups="g")
     finish(worker, *worker.take(9))
-    assert worker.say(groups_told=["g"], in_hand=0, finishing=True).finished
+    assert worker.say(groups_acked=["g"], in_hand=0, finishing=True).finished
     worker.frontier.leave(finished=True, persist=True)
     assert server.exists("s:meta")
     assert not list(server.scan_iter("s:groups*"))
@@ -344,8 +344,8 @@ def test_requests_that_another_program_removed_keep_no_crawl_open(
     leases = worker.take(9)
     assert payloads(leases) == ["then"]
     finish(worker, *leases)
-    worker.say(groups_told=["g", "h"], in_hand=0)
-    assert any(worker.say(groups_told=["g", "h"], in_hand=0).finished for _ in range(5))
+    worker.say(groups_acked=["g", "h"], in_hand=0)
+    assert any(worker.say(groups_acked=["g", "h"], in_hand=0).finished for _ in range(5))
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def test_a_deleted_key_hangs_no_crawl(worker: Client, server: redis.Redis, key: 
     finish(worker, one)
     crawled = finish_all(worker)
     assert crawled == ([] if key == "groups:followers" else ["then"])
-    told = {"groups_told": ["g", "h"], "in_hand": 0}
+    told = {"groups_acked": ["g", "h"], "in_hand": 0}
     assert any(worker.say(**told).finished for _ in range(9))
 
 

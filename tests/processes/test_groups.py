@@ -65,7 +65,7 @@ def test_each_follow_up_is_crawled_once_and_after_its_group(
     )
 
 
-def test_what_the_handler_of_the_signal_yields_is_crawled(fleet: Fleet, server: redis.Redis) -> None:
+def test_a_request_of_a_handler_of_the_signal_is_crawled(fleet: Fleet, server: redis.Redis) -> None:
     start(fleet, 2, YIELD_ON_SIGNAL=True)
     fleet.wait()
     assert fleet.reasons() == ["finished"] * 2
@@ -94,13 +94,14 @@ def test_groups_outlast_a_stop(fleet: Fleet) -> None:
     assert too_early(fleet) == []
 
 
-def test_requests_with_invalid_groups_are_refused_and_the_others_crawled(fleet: Fleet) -> None:
+def test_requests_that_cannot_wait_are_refused_and_the_others_crawled(fleet: Fleet) -> None:
     start(fleet, spider="badgroups")
     fleet.wait()
     assert fleet.reasons() == ["finished"]
-    assert [url.rpartition("/")[2] for url in fleet.urls("parsed")] == ["4"]
+    assert sorted(url.rpartition("/")[2] for url in fleet.urls("parsed")) == ["1", "4"]
     log = fleet.log()
-    assert '/1> is dropped: meta["group"] must be a name or a list of names, not 5' in log
+    assert '/1> is in no group: meta["group"] must be a name or a list of names, not {}' in log
+    assert '/5> is dropped: meta["after"] must be a name or a list of names, not 1.5' in log
     assert "/2> is dropped: it is in group 'g', and would wait for itself" in log
     assert "/3> is dropped: it cannot be stored in Redis, where it would wait for group 'never'" in log
     assert "Requests that wait for group 'never' begin at once: no request of this group was found" in log

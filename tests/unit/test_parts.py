@@ -85,7 +85,7 @@ SENT: dict[str, Any] = {
     "answers": {"example.com": SlotAnswers(good=1)},
     "caps": {"example.com": 10},
     "denied": "1",
-    "groups_told": ["order-17"],
+    "groups_acked": ["order-17"],
     "left_memory": [1],
     "is_closing": True,
     "outside": {"example.com": 1},

@@ -71,10 +71,11 @@ class BadGroupsSpider(scrapy.Spider):
     name = "badgroups"
 
     async def start(self):
-        yield Request(page_url(1), meta={"group": 5})
+        yield Request(page_url(1), meta={"group": {}})
         yield Request(page_url(2), meta={"group": "g", "after": ["g"]})
         yield Request(page_url(3), meta={"after": "never", "socket": object()})
         yield Request(page_url(4), meta={"after": "never"})
+        yield Request(page_url(5), meta={"after": 1.5})
 
     def parse(self, response):
         record("parsed", response.url)

@@ -162,7 +162,7 @@ end
 
 -- Choose the finished groups for which this worker sends the signal. Another worker does it if this one dies before.
 function followers.announce(step)
-  for _, name in ipairs(header.groups_told or {}) do
+  for _, name in ipairs(header.groups_acked or {}) do
     local owner = string.match(redis.call('HGET', GROUP_NEWS, name) or '', ' (.*)$')
     if owner == step.worker then redis.call('HDEL', GROUP_NEWS, name) end
   end
@@ -171,16 +171,16 @@ function followers.announce(step)
     redis.call('HDEL', step.own, 'g:' .. place)
   end
   if header.is_closing or step.order ~= '' then return end
-  local found, told = redis.call('HRANDFIELD', GROUP_NEWS, NEWS, 'WITHVALUES'), {}
+  local found, its = redis.call('HRANDFIELD', GROUP_NEWS, NEWS, 'WITHVALUES'), {}
   for i = 1, #found, 2 do
     local failed, owner = string.match(found[i + 1], '^(%d+) (.*)$')
     if owner ~= step.worker and (owner == '' or not redis.call('ZSCORE', WORKERS, owner)) then
       owner = step.worker
       redis.call('HSET', GROUP_NEWS, found[i], failed .. ' ' .. owner)
     end
-    if owner == step.worker then told[#told + 1] = {found[i], tonumber(failed)} end
+    if owner == step.worker then its[#its + 1] = {found[i], tonumber(failed)} end
   end
-  step.groups_finished = #told > 0 and told or nil
+  step.groups_finished = #its > 0 and its or nil
 end
 
 -- -> whether no group is open and nothing waits for one. If there are no other requests, and no worker adds any, a group
