@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
+from collections import Counter
 
 from tests.project.crawls.faults import MOMENTS
 from tests.project.crawls.graph import page_url
+from tests.support.groups import too_early
 from tests.support.needs import lacking
 
 from .arena import UNRELEASED, Arena, unreleased
@@ -16,6 +18,8 @@ from .registry import scenario
 #: Where a death is not what is looked at: nobody is suspected of it.
 MANY = {"FRONTIER_MAX_DELIVERIES": 1000}
 #: What the others log of a dead worker, and what it logs itself if it was only stopped.
+#: How many signals a killed worker may have sent that it could not confirm.
+SIGNALS = 4
 DIED, LOST = "Workers that died", "was silent for longer than FRONTIER_LEASE_TIMEOUT"
 
 
@@ -86,6 +90,41 @@ def needs_kill(arena: Arena) -> Outcome:
     arena.settle()
     wrong = lacking(arena.fleet)
     assert not wrong, wrong[:3]
+    return Outcome(kills, kills * UNRELEASED)
+
+
+@scenario(
+    "groups-kill",
+    "Groups of pages have a follow-up each, and workers are killed at random moments. No follow-up begins "
+    "before its group is finished, and the signal group_finished is sent for each group, and again only if a "
+    f"kill explains it. Each explains {UNRELEASED} repeats.",
+    again=True,
+)
+def groups_kill(arena: Arena) -> Outcome:
+    groups, members = arena.choose((40, 10), (200, 20))
+
+    def url(number: int) -> str:
+        group, page = divmod(number, members + 1)
+        return page_url(f"{group}-{page}" if page < members else f"after-{group}")
+
+    arena.crawl(
+        "grouped",
+        workers=3,
+        pages=groups * (members + 1),
+        urls=url,
+        SPIDER_MODULES="crawls.grouped",
+        GROUPS=groups,
+        GROUP_PAGES=members,
+        **MANY,
+    )
+    kills = arena.kill_some(arena.choose(4, 20), 0.95, 0.05, 0.5)
+    arena.settle()
+    early = too_early(arena.fleet)
+    assert not early, f"the follow-ups of groups {early[:3]} came too early"
+    sent = Counter(event.what for event in arena.fleet.events("finished"))
+    assert sent.keys() == {f"g-{group} 0" for group in range(groups)}, "a group has not finished"
+    again = sent.total() - groups
+    assert again <= SIGNALS * kills, f"{again} signals were repeated"
     return Outcome(kills, kills * UNRELEASED)
 
 

@@ -82,6 +82,33 @@ MUTANTS = {
             ("worker/needs.py", "return needs_of(request) - self._offers", "return frozenset()"),
         ),
     ),
+    "no-waiting-for-groups": Mutant(
+        "a request waits until the groups are finished that it follows",
+        ("groups-kill",),
+        (
+            (
+                "frontier/lua/exchange/followers.lua",
+                "  if not number then return false end\n",
+                "  do return false end\n",
+            ),
+        ),
+    ),
+    "no-inherited-groups": Mutant(
+        "the requests of a callback are in the groups of its page",
+        ("groups-kill",),
+        (("codec/groups.py", "groups_of(parent) - followed_by(child)", "frozenset()"),),
+    ),
+    "no-signal-after-a-death": Mutant(
+        "another worker sends the signal of a finished group if the first one dies",
+        ("groups-kill",),
+        (
+            (
+                "frontier/lua/exchange/followers.lua",
+                "(owner == '' or not redis.call('ZSCORE', WORKERS, owner))",
+                "owner == ''",
+            ),
+        ),
+    ),
     "no-cap": Mutant(
         "a crawl has no more pages than its cap",
         ("cap-kill",),

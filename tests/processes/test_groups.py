@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from ..support.crawl import Fleet, wait_until
+from ..support.groups import too_early
 from .test_deny_list import frontier
 
 GROUPS, PAGES = 20, 8
@@ -19,7 +20,8 @@ def start(fleet: Fleet, count: int = 1, spider: str = "grouped", **settings: obj
     fleet.start(
         spider,
         count,
-        environment={"GROUPS": str(GROUPS), "GROUP_PAGES": str(PAGES)},
+        GROUPS=GROUPS,
+        GROUP_PAGES=PAGES,
         SPIDER_MODULES="crawls.grouped",
         **settings,
     )
@@ -32,12 +34,6 @@ def crawled(fleet: Fleet) -> dict[str, set[str]]:
         group, page = event.what.split()
         pages.setdefault(group, set()).add(page)
     return pages
-
-
-def too_early(fleet: Fleet, since: float = 0.0) -> list[str]:
-    """Return the groups whose follow-up came before their last page, of what happened since a time."""
-    last = {event.what.split()[0]: event.time for event in fleet.events("group")}
-    return [event.what for event in fleet.events("follow-up") if since < event.time < last[event.what]]
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import scrapy
 from scrapy import Request
 
@@ -12,9 +10,6 @@ from scrapy_rq_sched.signals import group_finished
 from .graph import page_url
 from .record import record
 
-GROUPS = int(os.environ.get("GROUPS", "5"))
-PAGES = int(os.environ.get("GROUP_PAGES", "4"))
-
 
 class GroupedSpider(scrapy.Spider):
     """Page 0 leads to groups of pages; each group has a follow-up, page ``after-<group>``.
@@ -22,6 +17,8 @@ class GroupedSpider(scrapy.Spider):
     Half of the pages of a group are found on its first page, and inherit the group. With ``IN_MEMORY``, one
     of the others cannot be stored in Redis. ``group`` in the record has each page of a group with its
     number, ``follow-up`` each follow-up, and ``finished`` each signal.
+
+    ``GROUPS`` and ``GROUP_PAGES`` are settings: the number of groups, and of pages in each.
     """
 
     name = "grouped"
@@ -42,8 +39,9 @@ class GroupedSpider(scrapy.Spider):
         yield Request(page_url("first"))
 
     def parse(self, response):
-        for group in range(GROUPS):
-            for page in range(PAGES // 2):
+        pages = self.settings.getint("GROUP_PAGES")
+        for group in range(self.settings.getint("GROUPS")):
+            for page in range(pages // 2):
                 meta = {"group": f"g-{group}"}
                 if page == 1 and self.settings.getbool("IN_MEMORY"):
                     meta["socket"] = object()
@@ -53,13 +51,16 @@ class GroupedSpider(scrapy.Spider):
     def parse_member(self, response):
         group, page = response.url.rpartition("/")[2].split("-")
         record("group", f"{group} {page}")
+        record("parsed", response.url)
         if page == "0":
-            for number in range(PAGES // 2, PAGES):
+            pages = self.settings.getint("GROUP_PAGES")
+            for number in range(pages // 2, pages):
                 yield Request(page_url(f"{group}-{number}"), self.parse_member)
 
     def parse_follow_up(self, response):
         assert "after" not in response.meta
         record("follow-up", response.url.rpartition("-")[2])
+        record("parsed", response.url)
 
     def parse_signal(self, response):
         record("signalled", response.url.rpartition("-")[2])
