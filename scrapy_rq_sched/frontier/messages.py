@@ -475,6 +475,7 @@ class Batch:
         """Return this batch with only its first *pushes*, and no items. The others are sent later."""
         with_items = {group.lease for group in self.item_groups}
         finished = [finished for finished in self.finished if finished.lease not in with_items]
+        is_whole = pushes >= len(self.pushes)
         # The worker still holds the other leases.
         in_hand = self.in_hand + len(self.finished) - len(finished)
         return replace(
@@ -482,6 +483,9 @@ class Batch:
             pushes=self.pushes[:pushes],
             finished=finished,
             item_groups=[],
+            # This news is valid only with the pushes that came before it.
+            groups_acked=self.groups_acked if is_whole else [],
+            left_memory=self.left_memory if is_whole else [],
             in_hand=in_hand,
             busy=True,
         )

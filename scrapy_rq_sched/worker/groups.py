@@ -57,11 +57,12 @@ class Groups(Part):
         self._has_warned = False
         self._last_member = 0
         # Of the requests that are only in memory: those that are begun; and the members that have left their
-        # groups, and the finished groups that the spider was told, each with the number of the push after
-        # which Redis may know it.
+        # groups, and the finished groups that the spider was told, each with the number of the push
+        # with which Redis may know it.
         self._begun: dict[Request, int] = {}
         self._left: list[tuple[int, int]] = []
         self._heard: list[tuple[int, str]] = []
+        self._taken = 0
         self._reported: set[int] = set()
         self._confirmed: set[str] = set()
         # The signals that are being sent, or are not confirmed yet.
@@ -154,23 +155,25 @@ class Groups(Part):
     @property
     def has_news(self) -> bool:
         """Whether there is something to send."""
-        safe = self._outbox.safe
-        return any(number <= safe for number, _ in (*self._left, *self._heard))
+        return bool(self._left or self._heard)
 
     @property
     def is_quiet(self) -> bool:
         """Whether no signal is being sent, and Redis knows of all that were sent."""
         return not (self._known or self._left)
 
-    def fill(self, batch: Batch) -> None:  # noqa: D102
-        safe = self._outbox.safe
-        self._reported = {member for number, member in self._left if number <= safe}
-        self._confirmed = {name for number, name in self._heard if number <= safe}
+    def fill(self, batch: Batch) -> None:
+        """Report what the pushes of this batch, or of earlier ones, may have led to."""
+        self._taken = taken = self._outbox.taken
+        self._reported = {member for number, member in self._left if number <= taken}
+        self._confirmed = {name for number, name in self._heard if number <= taken}
         batch.left_memory, batch.groups_acked = sorted(self._reported), sorted(self._confirmed)
         batch.is_closing = self.closing
 
     def applied(self, reply: Reply) -> None:
-        """Forget what the frontier knows now."""
+        """Forget what the frontier knows now. If it has not stored all pushes, it has ignored this news."""
+        if self._outbox.taken < self._taken:
+            self._reported, self._confirmed = set(), set()
         self._left = [(number, member) for number, member in self._left if member not in self._reported]
         self._heard = [(number, name) for number, name in self._heard if name not in self._confirmed]
         self._known -= self._confirmed

@@ -160,8 +160,10 @@ function followers.settle(step)
   end
 end
 
--- Choose the finished groups for which this worker sends the signal. Another worker does it if this one dies before.
-function followers.announce(step)
+-- Note the finished groups that the worker's spider was told, and the requests in its memory that are finished; if the requests
+-- are stored that these have led to.
+function followers.acknowledge(step)
+  if step.stored < header.pushes then return end
   for _, name in ipairs(header.groups_acked or {}) do
     local owner = string.match(redis.call('HGET', GROUP_NEWS, name) or '', ' (.*)$')
     if owner == step.worker then redis.call('HDEL', GROUP_NEWS, name) end
@@ -170,6 +172,10 @@ function followers.announce(step)
     groups.leave(step.worker .. '/' .. place)
     redis.call('HDEL', step.own, 'g:' .. place)
   end
+end
+
+-- Choose the finished groups for which this worker sends the signal. Another worker does it if this one dies before.
+function followers.announce(step)
   if header.is_closing or step.order ~= '' then return end
   local found, its = redis.call('HRANDFIELD', GROUP_NEWS, NEWS, 'WITHVALUES'), {}
   for i = 1, #found, 2 do

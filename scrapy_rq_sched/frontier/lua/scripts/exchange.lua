@@ -49,6 +49,7 @@ upkeep.account(step)
 upkeep.note(step)
 upkeep.reclaim(step)
 if groups.are_used() then
+  followers.acknowledge(step)
   followers.settle(step)
   followers.announce(step)
 end
