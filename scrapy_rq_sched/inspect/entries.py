@@ -23,7 +23,7 @@ from .view import View
 #: Number of entries that a step reads.
 STEP = 200
 
-_FOLLOWER = re.compile(rb"request (\S+) [^ @|]+(\|[^ @]*)?~after(?:@(\S*))? (.*)", re.DOTALL)
+_FOLLOWER = re.compile(rb"[0-9]+\.[0-9]+(\|\S*)? (\S+) @(\S*) (.*)", re.DOTALL)
 _DELAYED = re.compile(rb"([a-z]+[0-9]*) (\S+) [^ @]+?(?:~([a-z]+))?(?:@(\S*))? (.*)", re.DOTALL)
 
 
@@ -199,7 +199,7 @@ class Reader:
                 problem = "it is not a request that waits for a group"
                 yield Follower([first], Entry("request", piece.data, problem=problem))
             else:
-                score, further, slot, data = parts.groups(b"")
+                further, score, slot, data = parts.groups(b"")
                 entry = self._of_kind("request", score, text_of(slot), data, _size_of(piece, data))
                 yield Follower([first, *filter(None, text_of(further).split("|"))], entry)
 

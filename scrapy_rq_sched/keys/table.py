@@ -132,8 +132,7 @@ class Table:
         "{groups}:followers",
         ("zset",),
         'requests that wait for a group (`meta["after"]`). Score: the number of the group. '
-        "`request <rank> <time><further groups>~after@<slot> <request>`, with a bar before each further "
-        "group",
+        "`<time><further groups> <rank> @<slot> <request>`, with a bar before each further group",
         Use.DERIVED,
     )
     groups_emptied = Key(

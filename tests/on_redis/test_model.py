@@ -75,18 +75,24 @@ class Entry:
     """A request or a seed. Its payload is like no other's, so that none can stand in for another."""
 
     payload: bytes
-    number: int
+    number: float
     priority: int = 0
     kind: str = "request"
     slot: str = ""
     #: Which workers may have it: "browser" for those that offer one.
     lane: str = ""
+    #: The group that it is in, and the one that it waits for.
+    group: str = ""
+    after: str = ""
     #: Workers that died after they had said that they had begun it, and before.
     died: int = 0
     unbegun: int = 0
     refused_by: set[str] = field(default_factory=set)
     #: Whether a worker that had been given up for dead has finished it.
     done: bool = False
+
+    def __post_init__(self) -> None:
+        self.arrived = int(self.number)
 
     @property
     def deaths(self) -> int:
@@ -133,6 +139,8 @@ class Member:
     expanded: Held | None = None
     #: What it had begun when it was given up for dead.
     taken_away: list[Held] = field(default_factory=list)
+    #: Its requests of groups that are only in its memory.
+    memory: set[Entry] = field(default_factory=set)
 
 
 @dataclass
@@ -153,6 +161,9 @@ class Said:
     in_hand: int = 0
     begun: Held | None = None
     expanded: Held | None = None
+    #: Finished groups that its spider was told, and requests of groups that have left its memory.
+    groups_acked: list[str] = field(default_factory=list)
+    left_memory: list[Entry] = field(default_factory=list)
     #: Whether the pushes are left out, as after failures. What led to them is not released then.
     left_out: bool = False
 
@@ -173,6 +184,8 @@ class Said:
             refused=[(held.name, "no callback") for held in self.refused],
             failed=[Failed(held.name, after, "no good") for held in self.failed],
             forgotten=self.forgotten,
+            groups_acked=self.groups_acked,
+            left_memory=[entry.arrived for entry in self.left_memory],
         )
         return batch.of_first(0) if self.left_out else batch
 
@@ -200,6 +213,16 @@ class Model:
         self.epoch = 0
         self.ages = 0
         self.is_made = False
+        #: The open groups with their numbers, what waits for them, and the finished ones; and of those that
+        #: no spider has confirmed, the worker that tells it.
+        self.open: dict[str, int] = {}
+        self.opened = 0
+        self.followers: list[Entry] = []
+        self.done: set[str] = set()
+        #: How many requests of each group were set aside since it was opened.
+        self.failures: dict[str, int] = {}
+        self.news: dict[str, str] = {}
+        self.latest = 0.0
         #: Each event, and whom it concerns.
         self.told: list[tuple[str, str]] = []
 
@@ -220,7 +243,46 @@ class Model:
 
     def finished(self) -> bool:
         left = len(self.waiting) + len(self.seeds) + len(self.delayed) + self.leased()
-        return not left and not any(member.busy for member in self.registered().values())
+        is_quiet = not left and not any(member.busy for member in self.registered().values())
+        return is_quiet and not (self.open or self.followers or self.news)
+
+    def members_of(self, group: str) -> list[Entry]:
+        """Return what holds *group* open, wherever it is."""
+        members = self.members.values()
+        entries = [*self.waiting, *self.delayed, *self.followers]
+        entries += [held.entry for member in members for held in member.held]
+        entries += [entry for member in members for entry in member.memory]
+        return [entry for entry in entries if entry.group == group]
+
+    def _settle(self) -> None:
+        """Close the groups that nothing holds open."""
+        for group, number in sorted(self.open.items(), key=lambda pair: str(pair[1])):
+            if self.members_of(group):
+                continue
+            freed = [entry for entry in self.followers if entry.after == group]
+            for entry in freed:
+                self.followers.remove(entry)
+                self.latest += 1e-4
+                entry.number = self.latest
+            self._add(freed)
+            assert self.open.pop(group) == number
+            if group not in self.done:
+                self.done.add(group)
+                self.news[group] = ""
+
+    def _announce(self, name: str, said: Said) -> set[tuple[str, int]]:
+        for group, owner in self.news.items():
+            if owner not in self.registered():
+                self.news[group] = name
+        return {(group, self.failures[group]) for group, owner in self.news.items() if owner == name}
+
+    def _acknowledge(self, name: str, member: Member, said: Said) -> None:
+        if said.left_out:
+            return
+        for group in said.groups_acked:
+            if self.news.get(group) == name:
+                del self.news[group]
+        member.memory -= set(said.left_memory)
 
     def join(self, name: str, busy: bool) -> None:
         self.members[name] = Member(busy=busy)
@@ -245,9 +307,9 @@ class Model:
             member.renewed = False
         else:
             member.registered = False
-        nothing_is_left = not (
-            self.registered() or self.waiting or self.seeds or self.delayed or self.leased()
-        )
+            member.memory.clear()
+        is_anything_left = self.waiting or self.seeds or self.delayed or self.leased()
+        nothing_is_left = not (self.registered() or is_anything_left or self.followers or self.news)
         # A frontier in which there never was anything is none: the next to join makes it anew.
         if nothing_is_left and not (self.seen or self.started):
             self.epoch += 1
@@ -268,7 +330,7 @@ class Model:
         lost = member.reclaimed or (repeated and member.lost)
         failed_before = len(self.failed)
         if not repeated:
-            member.duplicates = self._push(said)
+            member.duplicates = self._push(member, said)
             self._release(name, member, said)
             if member.reclaimed:
                 self.told.append(("worker_joined", name))
@@ -277,6 +339,9 @@ class Model:
         member.busy = said.busy or said.left_out
         dead = [] if lost else self.dead()[:4]
         returned = sum(self._reclaim(other) for other in dead)
+        self._acknowledge(name, member, said)
+        self._settle()
+        groups_finished = self._announce(name, said)
         if not repeated:
             self._hand_out(name, member, said)
         self.due = []
@@ -295,9 +360,10 @@ class Model:
             "dead": tuple(dead),
             "lost": (),
             "seeds_problem": (),
+            "groups_finished": groups_finished,
         }
 
-    def _push(self, said: Said) -> tuple[int, ...]:
+    def _push(self, member: Member, said: Said) -> tuple[int, ...]:
         duplicates, accepted = [], []
         for place, (push, entry) in enumerate([] if said.left_out else said.pushes):
             new = True
@@ -307,15 +373,27 @@ class Model:
                     known.add(push.fingerprint)
             if not new:
                 duplicates.append(place)
-            elif push.payload:
-                self.accepted.add(entry.payload)
-                accepted.append(entry)
+                continue
+            waits = entry.after in self.open
+            if entry.group and entry.group not in self.open:
+                self.opened += 1
+                self.open[entry.group] = self.opened
+                self.failures.setdefault(entry.group, 0)
+            self.latest = max(self.latest, entry.number)
+            if not push.payload:
+                member.memory |= {entry} if entry.group else set()
+                continue
+            self.accepted.add(entry.payload)
+            (self.followers if waits else accepted).append(entry)
+        self._add(accepted)
+        return tuple(duplicates)
+
+    def _add(self, entries: list[Entry]) -> None:
         # New places in a lane have their turn before the others of the same exchange.
-        for entry in sorted(accepted, key=lambda entry: not entry.lane):
+        for entry in sorted(entries, key=lambda entry: not entry.lane):
             queue = self._queue_of(entry)
             queue.insert(0 if self.discipline == "lifo" else len(queue), entry)
         self._sort()
-        return tuple(duplicates)
 
     def _queue_of(self, entry: Entry) -> list[Entry]:
         """Return the queue that *entry* comes into; its place has a turn from now on."""
@@ -340,6 +418,8 @@ class Model:
 
     def _set_aside(self, entry: Entry) -> None:
         self.failed.append((entry, entry.died))
+        if entry.group:
+            self.failures[entry.group] += 1
         self.told.append(("request_set_aside", ""))
         self._forget_history(entry)
 
@@ -405,6 +485,7 @@ class Model:
                     member.taken_away.append(held)
         self._put_back(others)
         member.held = []
+        member.memory.clear()
         member.registered, member.reclaimed, member.busy = False, True, False
         return len(others)
 
@@ -494,6 +575,12 @@ class Worker:
     #: What it has said and has heard no answer to: it says nothing else before it has one.
     unanswered: Said | None = None
     lease_names: set[str] = field(default_factory=set)
+    #: Its requests of groups that are only in its memory; those before a number are over.
+    memory: list[Entry] = field(default_factory=list)
+    remembers_from: int = 0
+    latest: int = 0
+    #: The finished groups that its spider was told.
+    groups: list[str] = field(default_factory=list)
     #: The last request and the last seed that it has begun: of what it was given, all but the very last.
     given: list[Held] = field(default_factory=list)
 
@@ -519,6 +606,7 @@ PUSHES = st.lists(
         st.sampled_from([0, 0, 0, 1, -1, 7, 2**20, -(2**20)]),
         st.sampled_from([False] * 9 + [True]),  # whether it stays in the worker's memory
         st.sampled_from(["", "", "a", "a", "b", "c", "a|browser", "d|browser"]),  # its place
+        st.sampled_from(["", "", "", "in g", "in h", "after g", "after h"]),
     ),
     min_size=1,
     max_size=8,
@@ -557,7 +645,7 @@ class Crawl(RuleBasedStateMachine):
     def a_fleet_joins(self, count: int, busy: bool, priorities: list[int]) -> None:
         for _ in range(count):
             self.join(busy)
-        self.say(self.workers[0], True, [("force", 0, priority, False, "") for priority in priorities])
+        self.say(self.workers[0], True, [("force", 0, priority, False, "", "") for priority in priorities])
 
     @precondition(lambda self: len(self.workers) < 4)
     @rule(busy=st.booleans())
@@ -746,7 +834,7 @@ class Crawl(RuleBasedStateMachine):
         self,
         worker: Worker,
         answered: bool,
-        pushes: Iterable[tuple[Any, int, int, bool, str]] = (),
+        pushes: Iterable[tuple[Any, int, int, bool, str, str]] = (),
         fates: Iterable[tuple[int, str]] = (),
         forgotten: Iterable[tuple[str, str]] = (),
         begun: int = 1,
@@ -760,8 +848,10 @@ class Crawl(RuleBasedStateMachine):
         repeats = worker.unanswered
         said = repeats or self.compose(worker, pushes, fates, forgotten, numbers)
         model_reply = self.model.exchange(worker.name, said)
+        groups_finished = model_reply.pop("groups_finished")
         reply = worker.frontier.exchange(said.batch())
         assert {name: getattr(reply, name) for name in model_reply} == model_reply
+        assert set(reply.groups_finished) == groups_finished
         self.check_epoch(reply)
         # No test is to last until what is delayed is due.
         delayed = self.server.zrange("s:delayed", 0, -1)
@@ -771,6 +861,9 @@ class Crawl(RuleBasedStateMachine):
         self.check_that_a_repeat_changes_nothing(worker, said, reply)
         worker.unanswered = None if answered else said
         if answered:
+            worker.groups = [group for group, _ in reply.groups_finished]
+            if said.left_out:
+                worker.memory += said.left_memory
             worker.believes_held[:0] = said.kept
             if reply.membership == Membership.EXPIRED:
                 worker.dropped += worker.believes_held[begun:]
@@ -783,12 +876,27 @@ class Crawl(RuleBasedStateMachine):
     def compose(self, worker: Worker, pushes: Any, fates: Any, forgotten: Any, numbers: Any) -> Said:
         worker.number += 1
         said = Said(worker.number, forgotten=list(forgotten), **numbers)
-        for mode, fingerprint, priority, in_memory, place in pushes:
+        for mode, fingerprint, priority, in_memory, place, order in pushes:
             self.entries += 1
             slot, lane = split_place(place)
             entry = Entry(f"request-{self.entries}".encode(), self.entries, priority, slot=slot, lane=lane)
-            payload = b"" if in_memory and mode != "force" else entry.payload
-            said.pushes.append((Push(mode, str(fingerprint), priority, payload, slot, lane=lane), entry))
+            entry.group = order.removeprefix("in ") if order.startswith("in ") else ""
+            entry.after = order.removeprefix("after ") if order.startswith("after ") else ""
+            is_in_memory = in_memory and mode != "force" and not entry.after
+            payload = b"" if is_in_memory else entry.payload
+            groups = {"groups": entry.group, "after": entry.after, "member": self.entries}
+            push = Push(mode, str(fingerprint), priority, payload, slot, lane=lane, **groups)
+            said.pushes.append((push, entry))
+            if is_in_memory and entry.group:
+                worker.memory.append(entry)
+        # It finishes what is in its memory in the exchange after the next one.
+        said.left_memory = [entry for entry in worker.memory if entry.arrived < worker.remembers_from]
+        worker.memory = [entry for entry in worker.memory if entry not in said.left_memory]
+        worker.remembers_from = worker.latest
+        worker.latest = self.entries + 1
+        said.groups_acked, worker.groups = worker.groups, []
+        # What is in its memory may lead to more.
+        said.busy = said.busy or bool(worker.memory)
         for place, fate in fates:
             if worker.believes_held:
                 held = worker.believes_held.pop(place % len(worker.believes_held))
@@ -891,12 +999,14 @@ class Crawl(RuleBasedStateMachine):
             pipe.zrange("s:slots", 0, -1).zrange(f"s:slots:lane:{LANE}", 0, -1).hget("s:meta", "in_slots")
             pipe.lrange("s:start_urls", 0, -1).zrange("s:delayed", 0, -1).lrange("s:failed", 0, -1)
             pipe.smembers("s:dupefilter").smembers("s:started").zrange("s:workers", 0, -1)
-            pipe.hgetall("s:history")
+            pipe.hgetall("s:history").zrange("s:groups:followers", 0, -1).zcard("s:groups:members")
+            pipe.hkeys("s:groups").hkeys("s:groups:news")
             for name in model.members:
                 pipe.hgetall(f"s:leases:{name}")
             replies = pipe.execute()
         queues, replies = replies[: len(model.queues)], replies[len(model.queues) :]
-        grants, of_lane, in_slots, seeds, delayed, failed, seen, started, workers, history, *held = replies
+        grants, of_lane, in_slots, seeds, delayed, failed, seen, started, workers, history, *replies = replies
+        followers, members, groups, news, *held = replies
         if model.discipline == "fifo":
             for queue in queues:
                 queue.reverse()  # it is taken from the tail
@@ -908,7 +1018,13 @@ class Crawl(RuleBasedStateMachine):
         # Nothing is lost, and nothing is in two places.
         aside = [payload for _, payload, _ in failed]
         leased = [payload for hash_ in leases for _, payload in hash_]
-        assert Counter([*waiting, *seeds, *delayed, *aside, *leased]) == Counter(model.accepted)
+        followers = [payload_of(follower) for follower in followers]
+        assert Counter([*waiting, *seeds, *delayed, *aside, *leased, *followers]) == Counter(model.accepted)
+
+        assert set(followers) == {entry.payload for entry in model.followers}
+        assert {name.decode() for name in groups if b"#" not in name} == set(model.open)
+        assert members == sum(len(model.members_of(group)) for group in model.open)
+        assert {name.decode() for name in news} == set(model.news)
 
         assert waiting == [entry.payload for entry in model.waiting]
         laned = [place for place in model.grants if LANE in place]
@@ -1029,6 +1145,8 @@ class Crawl(RuleBasedStateMachine):
                     if held.deaths < 2
                     and (held.entry.kind, held.entry.place) == ("request", place)
                     and held.entry not in set_back
+                    # It came when the others had been taken.
+                    and not held.entry.after
                 ]
                 assert calm == sorted(calm)
         self.say(last, True, want_seeds=100)

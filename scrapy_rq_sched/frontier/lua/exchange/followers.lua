@@ -8,8 +8,13 @@ local followers = {}
 local LET_GO, CLOSED, NEWS = 200, 200, 100
 -- How many followers are looked at to find whether a request would wait for itself.
 local LOOKED_AT = 1000
--- An entry of FOLLOWERS: rank, name, place, request.
-local ENTRY = '^%l+ (%S+) ([^ @]+)~after@?(%S*) (.*)$'
+-- An entry of FOLLOWERS, in their order of arrival: when it came, further groups (with '|' before each), rank, place, request.
+local ENTRY = '^(%d+%.%d+)(%S*) (%S+) @(%S*) (.*)$'
+
+-- Have a request wait for the group *number*. Not string.format, which ends a short text at a zero byte.
+local function wait(number, came, further, rank, place, request)
+  redis.call('ZADD', FOLLOWERS, number, came .. further .. ' ' .. rank .. ' @' .. place .. ' ' .. request)
+end
 
 local function tell(step, kind, name, number)
   step.group_news = step.group_news or {}
@@ -46,7 +51,7 @@ local function waits_for(name, number)
     if list[at] == target then return true end
     local its = redis.call('HGET', GROUPS, list[at])
     for _, entry in ipairs(its and redis.call('ZRANGEBYSCORE', FOLLOWERS, its, its, 'LIMIT', 0, 100) or {}) do
-      local _, _, _, request = string.match(entry, ENTRY)
+      local _, _, _, _, request = string.match(entry, ENTRY)
       looks = looks + 1
       add(request and groups.name_of(request))
     end
@@ -95,9 +100,8 @@ function followers.store(step, i, request, place)
   if not number then return false end
   if not groups.are_used() then redis.call('HSET', META, 'groups', 1) end
   if slots.is_laned(place) then lanes.add(select(2, lanes.split(place))) end
-  local at = place == '' and ' ' or '@' .. place .. ' '
-  redis.call('ZADD', FOLLOWERS, number,
-    string.format('request %s %s.%04d%s~after%s%s', rank, exact_time(), i, rest, at, request))
+  local came = string.format('%s.%04d', exact_time(), i)
+  wait(number, came, rest, rank, place, request)
   return true
 end
 
@@ -107,17 +111,14 @@ local function let_go(step, number, most)
   local own, ranks, requests, places = redis.call('HGET', GROUPS, '#' .. number), {}, {}, {}
   local own_failed = tonumber(redis.call('HGET', GROUPS, '#' .. number .. '!') or '') or 0
   for i, entry in ipairs(found) do
-    local rank, name, place, request = string.match(entry, ENTRY)
+    local came, names, rank, place, request = string.match(entry, ENTRY)
     redis.call('ZREM', FOLLOWERS, entry)
-    local id, names = string.match(name or '', '^([^|]*)|?(.*)$')
     local next_number, rest, failed = first_open(step, names or '', true)
     if own_failed > 0 and header.drops_followers then next_number, rest, failed = nil, own or '', own_failed end
     if rest and not next_number and header.drops_followers then
       drop(step, 'group' .. number .. '.' .. i, rank, place, request, rest, failed)
     elseif next_number then
-      redis.call('ZADD', FOLLOWERS, next_number, (string.gsub(entry, ' [^ @]+~after', function()
-        return ' ' .. id .. rest .. '~after'
-      end, 1)))
+      wait(next_number, came, rest, rank, place, request)
     elseif request then
       local at = #requests + 1
       ranks[at], requests[at], places[at] = tonumber(rank) or 0, request, place
