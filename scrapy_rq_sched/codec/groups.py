@@ -8,49 +8,70 @@ from scrapy import Request
 
 from .names import names_of
 
-#: The fields of ``meta``. The groups that a request has from the page that led to it have their own field:
-#: other code may use ``group`` for something else, and must find it unchanged.
-GROUP, INHERITED, AFTER = "group", "in_groups", "after"
+#: The fields of ``meta``: the groups of a request; those that it has from the page that led to it; those for
+#: which it waits; and those for which it has waited. Other code may use ``group`` and ``after`` for something
+#: else, and must find them unchanged. So the other two have fields of their own.
+GROUP, INHERITED, AFTER, WAITED = "group", "in_groups", "after", "waited_after"
+
+
+def is_grouped(meta: dict[str, Any]) -> bool:
+    """Return whether *meta* has anything to do with groups."""
+    return GROUP in meta or INHERITED in meta or AFTER in meta
 
 
 def groups_of(request: Request) -> frozenset[str]:
-    """Return the names of the groups of *request*.
+    """Return the names of the groups of *request*: its own; or if it names none, those of its page.
 
-    :raises ValueError: if ``meta["group"]`` is neither a name, an int nor a list of these.
+    :raises ValueError: if ``meta["group"]`` is neither a name, an int, None nor a list of these.
     """
-    return _names(request.meta, GROUP) | inherited_by(request)
+    return _names(request.meta, GROUP if GROUP in request.meta else INHERITED)
 
 
 def inherited_by(request: Request) -> frozenset[str]:
-    """Return the groups that *request* has from the page that led to it.
-
-    :raises ValueError: if other code has changed them.
-    """
-    return _names(request.meta, INHERITED)
+    """Return the groups that *request* has from the page that led to it; none if they are not valid."""
+    try:
+        return _names(request.meta, INHERITED)
+    except ValueError:  # other code has changed them
+        return frozenset()
 
 
 def followed_by(request: Request) -> frozenset[str]:
-    """Return the names of the groups that must finish before *request*.
+    """Return the names of the groups that must finish before *request*; none if it has waited for them.
 
-    :raises ValueError: if ``meta["after"]`` is neither a name, an int nor a list of these.
+    :raises ValueError: if ``meta["after"]`` is neither a name, an int, None nor a list of these.
     """
-    return _names(request.meta, AFTER)
+    after = _names(request.meta, AFTER)
+    return frozenset() if after and request.meta.get(WAITED) == request.meta[AFTER] else after
+
+
+def note_waited(request: Request) -> None:
+    """Note that *request* has waited: its retries, and copies of its ``meta``, need not wait again."""
+    if AFTER in request.meta:
+        request.meta[WAITED] = request.meta[AFTER]
 
 
 def inherit(child: Request, parent: Request) -> None:
-    """Put *child*, which a callback has yielded, into the groups of its page's request, *parent*, too.
+    """Put *child*, which a callback has yielded, into the groups of its page's request, *parent*.
 
-    It stays out of the groups for which it waits. ``meta["group"] = None`` keeps it out of all.
+    It stays out of the groups for which it waits. If it names its own groups, or None, it is in these only.
 
-    :raises ValueError: if the groups of one of them are not valid.
+    :raises ValueError: if ``meta["after"]`` of *child* is not valid.
     """
-    if GROUP in child.meta and child.meta[GROUP] is None:
-        child.meta.pop(INHERITED, None)  # of a copy of the page's meta
+    child.meta.pop(INHERITED, None)  # of a copy of the page's meta
+    if _has_own(child):
         return
-    if groups := groups_of(parent) - followed_by(child):
+    groups = groups_of(parent) if _has_own(parent) else inherited_by(parent)
+    if groups := groups - followed_by(child):
         child.meta[INHERITED] = sorted(groups)
-    else:
-        child.meta.pop(INHERITED, None)
+
+
+def _has_own(request: Request) -> bool:
+    """Return whether *request* names its own groups, or None."""
+    try:
+        _names(request.meta, GROUP)
+    except ValueError:
+        return False
+    return GROUP in request.meta
 
 
 def _names(meta: dict[str, Any], field: str) -> frozenset[str]:

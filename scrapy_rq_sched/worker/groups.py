@@ -8,7 +8,7 @@ from typing import Any
 
 from scrapy import Request
 
-from ..codec.groups import AFTER, GROUP, INHERITED, followed_by, groups_of, inherited_by
+from ..codec.groups import AFTER, GROUP, followed_by, groups_of, inherited_by, is_grouped, note_waited
 from ..codec.names import joined, names_in, shown
 from ..errors import one_line
 from ..frontier.messages import Batch
@@ -17,6 +17,8 @@ from .outbox import Outbox
 
 logger = logging.getLogger(__name__)
 
+#: How many different news of groups a worker logs.
+MOST_LINES = 100
 #: What a warning says of a group.
 _NEWS = {
     "never": "Requests that wait for group %s begin at once: no request of this group was found before them",
@@ -25,8 +27,8 @@ _NEWS = {
         "this group waits for one of its own groups"
     ),
     "dropped": (
-        "A request that waited for group %s is moved to the failed list, because requests of the group were "
-        "set aside (%d). To crawl such requests nevertheless, set FRONTIER_GROUP_FAILED to 'run'"
+        "The requests that wait for group %s are moved to the failed list, because requests of the group "
+        "were set aside (%d). To crawl such requests nevertheless, set FRONTIER_GROUP_FAILED to 'run'"
     ),
     "stuck": (
         "Group %s counts as finished, though not all of its requests were crawled: another program has "
@@ -55,6 +57,7 @@ class Groups(Part):
         self.uses_groups: Callable[[], None] | None = None
         self.closing = False
         self._has_warned = False
+        self._logged: set[GroupNews] = set()
         self._last_member = 0
         # Of the requests that are only in memory: those that are begun; and the members that have left their
         # groups, and the finished groups that the spider was told, each with the number of the push
@@ -76,7 +79,7 @@ class Groups(Part):
         :raises ValueError: if those for which it waits are not valid, or if it would wait for itself.
         """
         meta = request.meta
-        if not (GROUP in meta or AFTER in meta or INHERITED in meta):
+        if not is_grouped(meta):
             return "", "", 0
         groups, after = self._groups_of(request), followed_by(request)
         if common := groups & after:
@@ -85,8 +88,10 @@ class Groups(Part):
             self._warn()
             return "", "", 0
         for field in (GROUP, AFTER):
-            if isinstance(meta.get(field), (set, frozenset, tuple)):
+            if isinstance(meta.get(field), (set, frozenset)):
                 meta[field] = sorted(meta[field], key=str)
+            elif isinstance(meta.get(field), tuple):
+                meta[field] = list(meta[field])
         self._last_member += 1
         return joined(groups), joined(after), self._last_member
 
@@ -129,9 +134,9 @@ class Groups(Part):
 
         It has waited for its groups, and its retries need not wait again.
         """
-        meta = request.meta
-        if meta.pop(AFTER, None) is None and GROUP not in meta and INHERITED not in meta:
+        if not is_grouped(request.meta):
             return
+        note_waited(request)
         if member:
             self._begun[request] = member
         if self.uses_groups is not None:
@@ -182,7 +187,9 @@ class Groups(Part):
     def tell(self, reply: Reply) -> None:
         """Log the news of groups, and send the signals of the finished ones."""
         for news in reply.group_news:
-            self._log(news)
+            if news not in self._logged and len(self._logged) < MOST_LINES:
+                self._logged.add(news)
+                self._log(news)
         for name, failed in reply.groups_finished:
             if name not in self._known:
                 self._known.add(name)

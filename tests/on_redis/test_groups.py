@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import redis
 
+from scrapy_rq_sched.failed import FailedRequests
 from scrapy_rq_sched.frontier.messages import Failed, Push
 from scrapy_rq_sched.frontier.replies import GroupNews, Lease
 from scrapy_rq_sched.keys import Keys
@@ -65,6 +66,15 @@ def test_a_request_waits_until_its_group_is_finished(worker: Client, slot: str) 
     assert worker.take(9) == []
     finish(worker, first[1])
     assert payloads(worker.take(9)) == ["then"]
+
+
+@pytest.mark.parametrize("payload", [b"\0\1 \n|@", bytes(range(256)), b" " * 2000])
+def test_the_bytes_of_a_request_are_the_same_after_it_has_waited(worker: Client, payload: bytes) -> None:
+    worker.push("one", groups="g", slot="a")
+    worker.push("two", groups="h", slot="a")
+    worker.say(pushes=[Push("filter", "fp", 0, payload, "a", after="g|h")])
+    finish(worker, *worker.take(9))
+    assert [lease.payload for lease in worker.take(9)] == [payload]
 
 
 @pytest.mark.parametrize("kept", ["fifo", "priority"])
@@ -216,7 +226,8 @@ def test_a_failed_member_ends_its_group_and_the_setting_decides_about_its_follow
         assert worker.take(9) == []
         assert reply.group_news == later.group_news == (GroupNews("dropped", "g", 1),)
         assert [entry["data"] for entry in failed(server)] == ["one", "then", "later"]
-        assert "group 'g', of which 1 requests were set aside" in failed(server)[1]["reason"]
+        reason = "it waited for group 'g', requests of which were set aside: 1"
+        assert failed(server)[1]["reason"] == reason
 
 
 def test_with_drop_a_member_that_was_dropped_fails_its_own_group(start: Start, server: redis.Redis) -> None:
@@ -228,6 +239,36 @@ def test_with_drop_a_member_that_was_dropped_fails_its_own_group(start: Start, s
     worker.say(failed=[Failed(one.name, 0, "no reason")])
     worker.say()
     assert [entry["data"] for entry in failed(server)] == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("name", ["g", "/orders/17", "a|b"])
+def test_a_request_of_the_failed_list_that_is_put_back_is_in_its_groups_again(
+    start: Start, server: redis.Redis, name: str
+) -> None:
+    worker = start()
+    worker.push("one", slot="a", groups=name)
+    (one,) = worker.take(9)
+    worker.say(failed=[Failed(one.name, 0, "no reason")])
+    entries = FailedRequests(server, worker.frontier.keys)
+    assert entries.requeue() == 1
+    worker.push("then", after=name.partition("|")[0])
+    assert finish_all(worker) == ["one", "then"]
+
+
+def test_requests_that_are_put_back_after_the_end_of_a_crawl_are_in_their_groups(
+    start: Start, server: redis.Redis
+) -> None:
+    worker = start()
+    worker.push("one", "other", slot="a", groups="g")
+    worker.say(failed=[Failed(lease.name, 0, "no reason") for lease in worker.take(9)])
+    worker.say(groups_acked=["g"], in_hand=0, finishing=True)
+    assert worker.frontier.leave(finished=True, persist=False).cleared
+    entries = FailedRequests(server, worker.frontier.keys)
+    assert entries.requeue() == 2
+    again = start("again")
+    again.push("then", after="g")
+    assert sorted(finish_all(again)[:2]) == ["one", "other"]
+    assert not server.zcard("s:groups:followers")
 
 
 # -- circles -------------------------------------------------------------------------------------------
@@ -244,6 +285,13 @@ def test_a_request_that_would_wait_for_itself_is_set_aside(worker: Client, serve
     assert entry["data"] == "k after g"
     assert entry["reason"] == "it would wait for itself: it is in group 'k', for which group 'g' waits"
     assert sorted(finish_all(worker)) == ["a", "b", "c", "g after h", "h after k"]
+
+
+def test_an_exchange_tells_of_a_group_once(worker: Client) -> None:
+    pushes = [Push("force", "", 0, b"%d" % number, after="never") for number in range(100)]
+    assert worker.say(pushes=pushes).group_news == (GroupNews("never", "never"),)
+    pushes = [Push("force", "", 0, b"%d" % number, after=f"never-{number}") for number in range(100)]
+    assert len(worker.say(pushes=pushes).group_news) == 20
 
 
 # -- who is told ---------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class GroupedSpider(scrapy.Spider):
                 yield Request(page_url(f"{group}-{number}"), self.parse_member)
 
     def parse_follow_up(self, response):
-        assert "after" not in response.meta
+        assert response.meta["after"]
         record("follow-up", response.url.rpartition("-")[2])
         record("parsed", response.url)
 

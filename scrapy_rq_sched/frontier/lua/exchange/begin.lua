@@ -32,7 +32,7 @@ function begin.new()
     workers = 0, bytes = 0, passed_over = 0, dropped = 0, leases = {}, is_limited = false, has_policy = false,
     wants_policy = false, other_limits = false, named_slots = 0, why = nil, limits_sent = nil, given = nil, ask_at = nil,
     given_outside = nil, ask_outside_at = nil, refused_outside = nil,
-    backed_off = nil, freed = nil, given_up = 0, unmet = nil, let_go = 0, group_news = nil, groups_finished = nil,
+    backed_off = nil, freed = nil, given_up = 0, unmet = nil, let_go = 0, looked_at = 0, group_news = nil, groups_finished = nil,
     has_items = false, with_items = false, items = nil, no_items = nil, unmoved = nil,
   }
 end

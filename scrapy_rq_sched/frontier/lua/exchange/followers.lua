@@ -6,8 +6,10 @@
 local followers = {}
 -- How many followers and groups an exchange lets go; and how many groups whose signal was not sent it looks at.
 local LET_GO, CLOSED, NEWS = 200, 200, 100
--- How many followers are looked at to find whether a request would wait for itself.
-local LOOKED_AT = 1000
+-- How many news an exchange has.
+local TOLD = 20
+-- How many followers an exchange looks at to find whether requests would wait for themselves.
+local LOOKED_AT = 500
 -- An entry of FOLLOWERS, in their order of arrival: when it came, further groups (with '|' before each), rank, place, request.
 local ENTRY = '^(%d+%.%d+)(%S*) (%S+) @(%S*) (.*)$'
 
@@ -16,9 +18,14 @@ local function wait(number, came, further, rank, place, request)
   redis.call('ZADD', FOLLOWERS, number, came .. further .. ' ' .. rank .. ' @' .. place .. ' ' .. request)
 end
 
+-- Have the worker log news of a group, once in an exchange.
 local function tell(step, kind, name, number)
-  step.group_news = step.group_news or {}
-  step.group_news[#step.group_news + 1] = {kind, name, number}
+  local news = step.group_news or {}
+  step.group_news = news
+  for _, one in ipairs(news) do
+    if one[1] == kind and one[2] == name then return end
+  end
+  if #news < TOLD then news[#news + 1] = {kind, name, number} end
 end
 
 -- names: of groups, with '|' between them
@@ -38,8 +45,8 @@ end
 
 -- -> whether the requests of the group *name* wait, themselves or through others, for the group *number*: then a request
 -- of this group would wait for itself
-local function waits_for(name, number)
-  local target, known, list, looks = redis.call('HGET', GROUPS, '#' .. number), {}, {}, 0
+local function waits_for(step, name, number)
+  local target, known, list = redis.call('HGET', GROUPS, '#' .. number), {}, {}
   local function add(names)
     for single in string.gmatch(names or '', '[^|]+') do
       if not known[single] then known[single], list[#list + 1] = true, single end
@@ -47,12 +54,12 @@ local function waits_for(name, number)
   end
   add(name)
   local at = 1
-  while list[at] and looks < LOOKED_AT do
+  while list[at] and step.looked_at < LOOKED_AT do
     if list[at] == target then return true end
     local its = redis.call('HGET', GROUPS, list[at])
     for _, entry in ipairs(its and redis.call('ZRANGEBYSCORE', FOLLOWERS, its, its, 'LIMIT', 0, 100) or {}) do
       local _, _, _, _, request = string.match(entry, ENTRY)
-      looks = looks + 1
+      step.looked_at = step.looked_at + 1
       add(request and groups.name_of(request))
     end
     at = at + 1
@@ -69,7 +76,7 @@ end
 local function drop(step, name, rank, place, request, group, failed)
   tell(step, 'dropped', group, failed)
   set_aside(step, name, rank, place, request,
-    string.format("it waited for group '%s', of which %d requests were set aside", group, failed))
+    string.format("it waited for group '%s', requests of which were set aside: %d", group, failed))
 end
 
 -- Store the i-th push, *request*, in its group, and if it follows a group, until that is finished.
@@ -80,7 +87,7 @@ function followers.store(step, i, request, place)
   local rank = string.format('%.17g', tonumber(header.ranks and header.ranks[i] or 0))
   local number, rest, failed = nil, nil, 0
   if after then number, rest, failed = first_open(step, after) end
-  if number and name and waits_for(name, number) then
+  if number and name and waits_for(step, name, number) then
     tell(step, 'circle', redis.call('HGET', GROUPS, '#' .. number))
     set_aside(step, 'circle' .. i, rank, place, request,
       string.format("it would wait for itself: it is in group '%s', for which group '%s' waits", name,

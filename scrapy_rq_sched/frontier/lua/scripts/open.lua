@@ -134,7 +134,7 @@ if flushed or anew then
   redis.call('DEL', STARTED, FINISHED, PAGES, SLOT_LIMITS, SLOT_PAGES)
   redis.call('HDEL', META, 'pages')
   crawl.forget_finish(finish)
-  groups.clear()
+  groups.begin_anew(flushed)
   lost.clear()
 end
 -- The limits of slots in the settings may have changed: the workers that join now send theirs. In a new crawl, those of

@@ -56,9 +56,9 @@ for i = 1, number() do
     first = math.min(first, place)
     found = found + 1
     back[found] = {'0.' .. i, value}
-    -- See store/failures.lua: in a JSON string, this text would have backslashes.
+    -- See store/failures.lua: in a JSON string, this text would have backslashes. Of what a name may have, cjson escapes '/'.
     local name = string.match(entry, ',"groups":"([^"]*)"') or string.match(entry, '^{"groups":"([^"]*)"')
-    if name and again == '1' then rejoin(name, value) end
+    if name and again == '1' then rejoin(string.gsub(name, '\\/', '/'), value) end
   end
 end
 -- LREM begins at the nearer end and stops after the last mark.

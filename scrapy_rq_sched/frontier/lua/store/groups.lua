@@ -140,6 +140,12 @@ function groups.note_done(name, failed)
   return is_first
 end
 
+-- A crawl begins: forget the finished groups of the last one; and if *all*, also what waits.
+function groups.begin_anew(all)
+  if all then return groups.clear() end
+  redis.call('UNLINK', GROUPS_DONE, GROUP_NEWS)
+end
+
 -- Delete all groups, and the requests that wait for them.
 function groups.clear()
   redis.call('UNLINK', GROUPS, GROUP_MEMBERS, FOLLOWERS, GROUPS_EMPTIED, GROUPS_DONE, GROUP_NEWS)

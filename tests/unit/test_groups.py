@@ -1,0 +1,80 @@
+"""In which groups a request is, and for which it waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scrapy import Request
+
+from scrapy_rq_sched.codec.groups import followed_by, groups_of, inherit, note_waited
+from scrapy_rq_sched.worker.groups import Groups
+from scrapy_rq_sched.worker.outbox import Outbox
+
+PAGE = Request("http://a.example/page", meta={"group": "order"})
+
+
+def request(**meta: Any) -> Request:
+    return Request("http://a.example/", meta=meta)
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [("g", {"g"}), (17, {"17"}), (["g", 17], {"g", "17"}), (("h", "g"), {"g", "h"}), (None, set())],
+)
+def test_groups_are_names_integers_or_lists_of_these(value: Any, names: set[str]) -> None:
+    assert groups_of(request(group=value)) == names
+    assert followed_by(request(after=value)) == names
+
+
+@pytest.mark.parametrize("value", [{}, 1.5, True, [None], "", "x" * 300])
+def test_other_values_are_no_groups(value: Any) -> None:
+    with pytest.raises(ValueError, match="must be a name or a list of names"):
+        groups_of(request(group=value))
+
+
+def test_a_request_without_groups_is_in_those_of_its_page() -> None:
+    child, grandchild = request(), request()
+    inherit(child, PAGE)
+    inherit(grandchild, child)
+    assert groups_of(child) == groups_of(grandchild) == {"order"}
+    assert "group" not in child.meta
+
+
+@pytest.mark.parametrize(("own", "names"), [("article", {"article"}), (None, set())])
+def test_the_groups_of_a_request_replace_those_of_its_page(own: Any, names: set[str]) -> None:
+    child = request(group=own)
+    inherit(child, PAGE)
+    assert groups_of(child) == names
+
+
+def test_a_request_stays_out_of_a_group_for_which_it_waits() -> None:
+    child = request(after="order")
+    inherit(child, PAGE)
+    assert groups_of(child) == set()
+    assert followed_by(child) == {"order"}
+
+
+def test_a_group_that_is_not_valid_hides_no_group_of_the_page() -> None:
+    child, grandchild = request(group={"of": "the user"}), request()
+    inherit(child, PAGE)
+    inherit(grandchild, child)
+    assert groups_of(grandchild) == {"order"}
+    assert child.meta["group"] == {"of": "the user"}
+
+
+def test_a_copy_of_the_meta_of_a_page_has_its_groups_and_does_not_wait_again() -> None:
+    page = request(after="first", group="second")
+    assert followed_by(page) == {"first"}
+    note_waited(page)
+    child = request(**page.meta)
+    inherit(child, page)
+    assert (groups_of(child), followed_by(child)) == ({"second"}, frozenset())
+    assert page.meta["after"] == "first"
+    assert followed_by(request(**{**page.meta, "after": "third"})) == {"third"}
+
+
+def test_sets_and_tuples_become_lists_so_that_they_can_be_stored() -> None:
+    one = request(group={"b", "a"}, after=("d", "c"))
+    assert Groups(Outbox()).of(one)[:2] == ("a|b", "c|d")
+    assert one.meta == {"group": ["a", "b"], "after": ["d", "c"]}
