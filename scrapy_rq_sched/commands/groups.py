@@ -12,6 +12,8 @@ from .formats import number
 from .output import Table
 from .periods import whole
 
+#: How many groups are shown by default.
+SHOWN = 50
 _COLUMNS = ("GROUP", "REQUESTS", "FOLLOWING", "FAILED")
 
 
@@ -34,27 +36,29 @@ class GroupsAction(Action):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the names, how many are shown, and how."""
-        parser.add_argument("names", nargs="*", metavar="NAME", help="only groups with this name")
+        # With a default, argparse does not call the names required.
+        parser.add_argument("names", nargs="*", default=[], metavar="NAME", help="only groups with this name")
         parser.add_argument(
-            "-n", dest="count", type=whole, default=50, metavar="N", help="show N groups (default: 50)"
+            "-n", dest="count", type=whole, metavar="N", help="show N groups (default: 50; with --json, all)"
         )
         parser.add_argument("--json", action="store_true", help="print JSON: one object per group and line")
 
     def run(self, context: Context, opts: argparse.Namespace) -> None:
         """Show them."""
-        groups = Groups(context.view(opts.spider)).read(opts.names or None)
+        groups = Groups(context.view(opts.spider))
         if opts.json:
-            for one in groups:
+            for one in islice(groups.read(opts.names or None), opts.count):
                 context.output.json(asdict(one))
             return
-        found = list(islice(groups, opts.count + 1))
+        most = opts.count or SHOWN
+        found = list(islice(groups.read(opts.names or None), most))
         if not found:
             named = " of this name" if opts.names else ""
             context.output.say(f"No group{named} of spider {opts.spider} is open")
             return
-        context.output.show(groups_table(found[: opts.count]))
-        if len(found) > opts.count:
-            context.output.say(f"There are more groups. To show them: -n {10 * opts.count}")
+        context.output.show(groups_table(found))
+        if len(found) == most and not opts.names and groups.count > most:
+            context.output.say(f"{number(groups.count)} groups are open. To show all: -n {groups.count}")
 
 
 def groups_table(groups: list[Group]) -> Table:

@@ -56,6 +56,11 @@ class Groups:
             }
         return self._names
 
+    @property
+    def count(self) -> int:
+        """How many groups are open."""
+        return sum("|" not in name for name in self.names.values())
+
     def read(self, names: Iterable[str] | None = None) -> Iterator[Group]:
         """Yield the open groups with these *names*; by default all, in alphabetical order."""
         numbers = {name: number for number, name in self.names.items()}

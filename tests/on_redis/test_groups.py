@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import redis
+from scrapy.settings import Settings
 
 from scrapy_rq_sched.failed import FailedRequests
 from scrapy_rq_sched.frontier.messages import Failed, Push
 from scrapy_rq_sched.frontier.replies import GroupNews, Lease
+from scrapy_rq_sched.inspect import View
+from scrapy_rq_sched.inspect.archive import ArchiveReader
+from scrapy_rq_sched.inspect.explain import Explainer
+from scrapy_rq_sched.inspect.export import Export
+from scrapy_rq_sched.inspect.groups import Group, Groups
+from scrapy_rq_sched.inspect.operations.clear import clear
+from scrapy_rq_sched.inspect.operations.waiting import Waiting
+from scrapy_rq_sched.inspect.read_status import read_status
+from scrapy_rq_sched.inspect.restore import Import
+from scrapy_rq_sched.inspect.verdict import verdict
 from scrapy_rq_sched.keys import Keys
 
 from ..support.client import Client, failed, payloads
@@ -428,3 +441,93 @@ def test_a_crawl_without_groups_uses_none_of_their_keys(worker: Client, server: 
     finish(worker, *worker.take(9))
     assert not list(server.scan_iter("s:groups*"))
     assert not server.hexists(Keys("s").meta, "groups")
+
+
+# -- what a person sees, and moves ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def view(server: redis.Redis, redis_url: str) -> View:
+    return View.from_settings(Settings({"REDIS_URL": redis_url}), "s")
+
+
+def entry(number: int) -> bytes:
+    return json.dumps({"url": f"http://a.example/{number}"}).encode()
+
+
+@pytest.fixture
+def filled(start: Start) -> Client:
+    """A worker, whose frontier has two groups: one within the other."""
+    worker = start()
+    said = [("order", ""), ("order|customer", ""), ("customer", ""), ("", "order|customer"), ("", "customer")]
+    pushes = [
+        Push("filter", f"fp-{number}", 0, entry(number), "a.example", groups=groups, after=after)
+        for number, (groups, after) in enumerate(said)
+    ]
+    worker.say(pushes=[push for push in pushes if push.groups])
+    worker.say(pushes=[push for push in pushes if push.after])
+    return worker
+
+
+def test_the_groups_of_a_frontier_are_counted_with_those_within_them(filled: Client, view: View) -> None:
+    assert list(Groups(view).read()) == [Group("customer", 2, 1, 0), Group("order", 2, 1, 0)]
+    assert list(Groups(view).read(["order"])) == [Group("order", 2, 1, 0)]
+    assert list(Groups(view).read(["never"])) == []
+    first, *_ = filled.take(9)
+    filled.say(failed=[Failed(first.name, 0, "no reason")])
+    assert [group.failed for group in Groups(view).read()] == [0, 1]
+    assert Groups(view).count == 2
+
+
+def test_a_request_that_waits_for_groups_is_explained(filled: Client, view: View) -> None:
+    found = Explainer(view).explain("http://a.example/3")
+    assert [one.groups for one in found.following] == [["order", "customer"]]
+    assert found.seen is False
+    status = read_status(view)
+    assert (status.following, status.waiting, status.left) == (2, 3, 5)
+    (sentence,) = verdict(found, status, "")
+    assert sentence == (
+        "It waits until group 'order' is finished, of which 2 requests are not finished, and then for "
+        "'customer'"
+    )
+
+
+def test_groups_survive_an_export_and_an_import(
+    filled: Client, view: View, server: redis.Redis, start: Start
+) -> None:
+    filled.push("done", groups="done")
+    first, *others = filled.take(9)
+    filled.say(given_back=[lease.name for lease in (first, *others)])
+    filled.frontier.leave(finished=False, persist=True)
+    before = {key: server.type(key) for key in server.scan_iter("s:groups*")}
+    lines = b"".join(Export(view).lines())
+    server.flushdb()
+    for _ in Import(view, ArchiveReader(io.BytesIO(lines))).steps():
+        pass
+    assert {key: server.type(key) for key in server.scan_iter("s:groups*")} == before
+    heir = start("heir")
+    crawled = finish_all(heir)
+    assert sorted(crawled) == sorted([*(entry(number).decode() for number in range(5)), "done"])
+    place = crawled.index
+    first, second, third, both, outer = (place(entry(number).decode()) for number in range(5))
+    assert both > max(first, second, third)
+    assert outer > max(second, third)
+
+
+def test_clearing_a_frontier_removes_its_groups(filled: Client, view: View, server: redis.Redis) -> None:
+    clear(view, force=True)
+    assert not list(server.scan_iter("s:groups*"))
+
+
+def test_a_removed_request_holds_no_group_open(filled: Client, view: View, server: redis.Redis) -> None:
+    gone = ("http://a.example/0", "http://a.example/1")
+    assert sum(map(len, Waiting(view).remove(lambda one: one.url in gone))) == 2
+    crawled = finish_all(filled)
+    assert crawled == [entry(number).decode() for number in (2, 3, 4)] or crawled == [
+        entry(number).decode() for number in (2, 4, 3)
+    ]
+
+
+def test_a_request_with_a_new_priority_stays_in_its_groups(filled: Client, view: View) -> None:
+    assert sum(map(len, Waiting(view).reprioritize(lambda one: True, 7))) == 3
+    assert sorted(finish_all(filled)[-2:]) == [entry(3).decode(), entry(4).decode()]
