@@ -6,7 +6,7 @@ from typing import Any
 
 from scrapy import Request
 
-from .names import names_of
+from .names import LONGEST_GROUP, names_of
 
 #: The fields of ``meta``: the groups of a request; those that it has from the page that led to it; those for
 #: which it waits; and those for which it has waited. Other code may use ``group`` and ``after`` for something
@@ -80,5 +80,5 @@ def _names(meta: dict[str, Any], field: str) -> frozenset[str]:
     if any(isinstance(one, int) and not isinstance(one, bool) for one in values):
         # Such as the number of an order.
         values = [str(one) if isinstance(one, int) and not isinstance(one, bool) else one for one in values]
-        return names_of({field: values}, field)
-    return names_of(meta, field)
+        return names_of({field: values}, field, LONGEST_GROUP)
+    return names_of(meta, field, LONGEST_GROUP)

@@ -99,6 +99,7 @@ def status_text(status: Status) -> list[Part]:
         ("leased", number(status.leased)),
         ("delayed", number(status.delayed)),
         *([("following", _following(status))] if status.following else []),
+        *([("signals", _signals(status))] if status.unsent_signals else []),
         ("failed", _failed(status)),
         ("seeds", number(status.seeds)),
         ("seen", _with_size(status.seen, status.seen_bytes)),
@@ -253,6 +254,10 @@ def _places(status: Status) -> str:
 def _slots(status: Status) -> str:
     text = f"{number(status.slots)} ({frontier_command('slots', status.spider)})"
     return text + (f", the next turn in {status.next_turn_in:.1f} s" if status.next_turn_in > 0 else "")
+
+
+def _signals(status: Status) -> str:
+    return f"{number(status.unsent_signals)} of finished groups to send (group_finished)"
 
 
 def _following(status: Status) -> str:

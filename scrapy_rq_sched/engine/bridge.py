@@ -84,6 +84,7 @@ class EngineBridge:
             (getattr(getattr(engine, "downloader", None), "middleware", None), "methods"),
             (getattr(engine, "scraper", None), "slot"),
             (getattr(getattr(engine, "scraper", None), "spidermw", None), "_add_middleware"),
+            (getattr(getattr(engine, "scraper", None), "spidermw", None), "methods"),
             (getattr(slot, "nextcall", None), "schedule"),
         )
         missing = [name for owner, name in needed if not hasattr(owner, name)]
@@ -210,8 +211,12 @@ class EngineBridge:
 
     def inherit_groups(self) -> None:
         """Put the requests that callbacks yield from now on into the groups of their pages."""
-        # The manager puts it next to the spider: Scrapy's own middlewares see the requests afterwards.
-        self._engine.scraper.spidermw._add_middleware(GroupInheritance())
+        manager = self._engine.scraper.spidermw
+        manager._add_middleware(GroupInheritance())
+        # The manager has put it next to the spider. Behind the other middlewares, it sees their requests,
+        # too, and their places stay the same for the responses that they are processing.
+        for method in ("process_spider_output", "process_spider_exception"):
+            manager.methods[method].append(manager.methods[method].popleft())
 
     def call_at(self, moment: float, call: Callable[[], None]) -> Callable[[], None]:
         """Call *call* at *moment* of the monotonic clock; return a function that cancels the call."""

@@ -12,6 +12,8 @@ from ..codec.values import text_of, whole_of
 from ..connection import server_of
 from .view import View
 
+#: See ``lua/store/groups.lua``: the range of the scores of a group's members.
+SPAN = 2**26
 #: How many groups are counted in one round trip.
 STEP = 200
 
@@ -84,7 +86,7 @@ class Groups:
         for name in some:
             number, more = numbers[name], within.get(name, [])
             for one in (number, *more):
-                pipe.zcount(keys.group_members, one, one)
+                pipe.zcount(keys.group_members, one * SPAN, (one + 1) * SPAN - 1)
             pipe.zcount(keys.followers, number, number)
             pipe.hget(keys.groups, f"#{number}!")
         replies: Iterator[Any] = iter(pipe.execute())

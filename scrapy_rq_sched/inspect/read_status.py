@@ -63,6 +63,8 @@ class _State(NamedTuple):
     workers: Part
     delayed: int
     following: int
+    group_news: int
+    emptied: int
     failed: int
     seen: int
     buckets: _Fields
@@ -131,7 +133,8 @@ def read_status(view: View) -> Status:
     history = moments([piece.data for piece in answers.pages.pieces])
     finished = next((piece.data for piece in answers.finished.pieces), b"")
     leased = sum(worker.in_hand for worker in about)
-    left = waiting.count + leased + answers.delayed + answers.following + seeds
+    signals = answers.group_news + answers.emptied
+    left = waiting.count + leased + answers.delayed + answers.following + seeds + signals
     # Pages before the first live worker joined do not tell how fast the live ones are.
     since = min((worker.joined for worker in about if worker.alive), default=None)
     state = _state(
@@ -150,6 +153,7 @@ def read_status(view: View) -> Status:
         leased=leased,
         delayed=answers.delayed,
         following=answers.following,
+        unsent_signals=answers.group_news + answers.emptied,
         failed=answers.failed,
         seeds=seeds,
         seen=seen,
@@ -193,6 +197,8 @@ def _ask(view: View) -> _State:
         workers=part("zset", keys.workers, MOST_WORKERS),
         delayed=count("zcard", keys.delayed),
         following=count("zcard", keys.followers),
+        group_news=count("hlen", keys.group_news),
+        emptied=count("zcard", keys.groups_emptied),
         failed=count("llen", keys.failed),
         seen=count("scard", keys.dupefilter),
         buckets=questions.fields({keys.seen_state: keys.seen_state}, "name first count"),

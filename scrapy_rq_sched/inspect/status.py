@@ -94,7 +94,8 @@ class Status:
         the seconds until the first of them can be begun, if delays hold all of them back.
     :param leased: the number of leases, :param delayed: of delayed requests, :param failed: of entries in the
         failed list, :param seeds: of seeds that no worker has read, and :param seen: of fingerprints.
-    :param following: the number of requests that wait for a group.
+    :param following: the number of requests that wait for a group, and :param unsent_signals: of finished
+        groups whose signal is not sent.
     :param state: ``crawling``; ``idle``: workers wait for seeds; ``paused``, ``draining`` or ``stopping``,
         as its workers were told; ``stopped``: unfinished, without live workers; ``finished``;
         ``converting``; ``importing``; ``new``: no worker has joined it.
@@ -142,6 +143,7 @@ class Status:
     leased: int = 0
     delayed: int = 0
     following: int = 0
+    unsent_signals: int = 0
     failed: int = 0
     seeds: int = 0
     seen: int = 0
@@ -174,8 +176,9 @@ class Status:
 
     @property
     def left(self) -> int:
-        """The number of requests and seeds that are known and not crawled."""
-        return self.waiting + self.leased + self.delayed + self.following + self.seeds
+        """The number of requests and seeds that are known and not crawled, and of signals to send."""
+        waiting = self.waiting + self.delayed + self.following + self.seeds
+        return waiting + self.leased + self.unsent_signals
 
     @property
     def alive(self) -> int:

@@ -123,9 +123,9 @@ class Table:
     group_members = Key(
         "{groups}:members",
         ("zset",),
-        "the members of the open groups. Score: the number of the group. A member is the beginning of the "
-        "SHA-1 of a request's bytes; `<worker>/<n>` for a request in a worker's memory; or "
-        "`@<number>@<number>`: the first group is within the second",
+        "the members of the open groups. Score: the number of the group times 2^26, plus a smaller number "
+        "that rises with time. A member is the beginning of the SHA-1 of a request's bytes; `<worker>/<n>` "
+        "for a request in a worker's memory; or `@<number>@<number>`: the first group is within the second",
         Use.DERIVED,
     )
     followers = Key(

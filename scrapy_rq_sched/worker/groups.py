@@ -76,14 +76,15 @@ class Groups(Part):
 
         Sets and tuples of groups in its ``meta`` become lists, so that they can be stored.
 
-        :raises ValueError: if those for which it waits are not valid, or if it would wait for itself.
+        :raises ValueError: if those for which it waits are not valid.
         """
         meta = request.meta
         if not is_grouped(meta):
             return "", "", 0
         groups, after = self._groups_of(request), followed_by(request)
         if common := groups & after:
-            raise ValueError(f"it is in group {shown(common)}, and would wait for itself")
+            self._ignore(request, f"it waits for group {shown(common)}, and would wait for itself")
+            groups -= common
         if not self.are_kept:
             self._warn()
             return "", "", 0
@@ -100,14 +101,20 @@ class Groups(Part):
         try:
             return groups_of(request)
         except ValueError as error:
-            self.stats.inc_value("frontier/groups_ignored")
-            if self.stats.get_value("frontier/groups_ignored") == 1:
-                logger.warning(
-                    "%s is in no group: %s. If this field has nothing to do with groups of requests, give it "
-                    "another name. There is no such line for further requests",
-                    *(one_line(request), one_line(error)),
-                )
+            self._ignore(
+                request,
+                f"{error}. If this field has nothing to do with groups of requests, give it another name",
+            )
             return inherited_by(request)
+
+    def _ignore(self, request: Request, problem: str) -> None:
+        self.stats.inc_value("frontier/groups_ignored")
+        if self.stats.get_value("frontier/groups_ignored") == 1:
+            logger.warning(
+                "%s is not in the group that its meta names: %s. More of them are only counted: "
+                "frontier/groups_ignored",
+                *(one_line(request), one_line(problem)),
+            )
 
     def refuses_in_memory(self, request: Request, after: str) -> bool:
         """Return whether *request*, only in memory, cannot wait for the groups *after*; log it if so."""

@@ -136,14 +136,14 @@ class Handout:
         try:
             lacking = self._needs.lacking(request)
             lane = self._needs.lane(request) if lacking else lease.lane
+            slot = lease.slot or slot_of(request)
+            if not lacking and (lease.slot or not self._politeness.needs_turns(slot)):
+                return False
             groups, _, member = self._state.groups.of(request)
         except ValueError as error:
             self._state.fail(lease, str(error))
             self._state.grants.returned(lease)
             return True
-        slot = lease.slot or slot_of(request)
-        if not lacking and (lease.slot or not self._politeness.needs_turns(slot)):
-            return False
         # The request is stored there before its lease is released. It was counted as a page before.
         push = Push("force", "", rank(request.priority), lease.payload, slot, continues="page", lane=lane)
         if groups:

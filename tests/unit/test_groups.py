@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from scrapy import Request
+from scrapy.statscollectors import MemoryStatsCollector
+from scrapy.utils.test import get_crawler
 
 from scrapy_rq_sched.codec.groups import followed_by, groups_of, inherit, note_waited
 from scrapy_rq_sched.worker.groups import Groups
@@ -27,10 +29,15 @@ def test_groups_are_names_integers_or_lists_of_these(value: Any, names: set[str]
     assert followed_by(request(after=value)) == names
 
 
-@pytest.mark.parametrize("value", [{}, 1.5, True, [None], "", "x" * 300])
+@pytest.mark.parametrize("value", [{}, 1.5, True, [None], "", "x" * 1001, "订" * 200, ["x"] * 51])
 def test_other_values_are_no_groups(value: Any) -> None:
-    with pytest.raises(ValueError, match="must be a name or a list of names"):
+    with pytest.raises(ValueError, match=r"must (be a name or a list of names|have (names of )?at most)"):
         groups_of(request(group=value))
+
+
+def test_a_long_url_is_a_name() -> None:
+    url = "http://a.example/订单?" + "x=1&" * 100
+    assert groups_of(request(group=url)) == {url}
 
 
 def test_a_request_without_groups_is_in_those_of_its_page() -> None:
@@ -72,6 +79,13 @@ def test_a_copy_of_the_meta_of_a_page_has_its_groups_and_does_not_wait_again() -
     assert (groups_of(child), followed_by(child)) == ({"second"}, frozenset())
     assert page.meta["after"] == "first"
     assert followed_by(request(**{**page.meta, "after": "third"})) == {"third"}
+
+
+def test_a_request_that_waits_for_its_own_group_is_not_in_it(caplog: pytest.LogCaptureFixture) -> None:
+    groups = Groups(Outbox())
+    groups.stats = MemoryStatsCollector(get_crawler())
+    assert groups.of(request(group=["g", "h"], after="g"))[:2] == ("h", "g")
+    assert "it waits for group 'g', and would wait for itself" in caplog.text
 
 
 def test_sets_and_tuples_become_lists_so_that_they_can_be_stored() -> None:

@@ -15,7 +15,7 @@ local function read(step)
   step.format = meta[23]
   in_slots.know(meta[12], meta[24])
   slots.know(meta[13], meta[14], meta[32], header.has_lanes)
-  groups.know(meta[34])
+  groups.know(meta[34], meta[1])
   step.deadline, step.holds = redis.pcall('ZSCORE', WORKERS, step.worker), redis.pcall('HLEN', step.held)
   step.waiting, step.seen, step.pages = waiting.length(redis.pcall), filter.count(), redis.pcall('LINDEX', PAGES, 0)
   step.has_items = header.items_as or header.feed or meta[25]

@@ -43,10 +43,10 @@ local function first_open(step, names, is_quiet)
   return nil, failed_group, failed
 end
 
--- -> whether the requests of the group *name* wait, themselves or through others, for the group *number*: then a request
--- of this group would wait for itself
-local function waits_for(step, name, number)
-  local target, known, list = redis.call('HGET', GROUPS, '#' .. number), {}, {}
+-- -> whether requests of the group *target* wait, themselves or through others, for the group *name*: then a request of this group
+-- that waits for *target* would wait for itself
+local function search(step, name, target)
+  local known, list = {}, {}
   local function add(names)
     for single in string.gmatch(names or '', '[^|]+') do
       if not known[single] then known[single], list[#list + 1] = true, single end
@@ -65,6 +65,20 @@ local function waits_for(step, name, number)
     at = at + 1
   end
   return false
+end
+
+-- What was found in this exchange.
+local answers
+at_begin(function() answers = {} end)
+
+-- -> the first of the groups *names* for which no request of the group *name* may wait, because it would wait for itself; or nil.
+-- It is found once in an exchange: a circle within one exchange is found only at the end of the crawl.
+local function circle_of(step, name, names)
+  for target in string.gmatch(names, '[^|]+') do
+    local question = name .. ' ' .. target
+    if answers[question] == nil then answers[question] = redis.call('HEXISTS', GROUPS, target) == 1 and search(step, name, target) end
+    if answers[question] then return target end
+  end
 end
 
 local function set_aside(step, name, rank, place, request, reason)
@@ -87,25 +101,24 @@ function followers.store(step, i, request, place)
   local rank = string.format('%.17g', tonumber(header.ranks and header.ranks[i] or 0))
   local number, rest, failed = nil, nil, 0
   if after then number, rest, failed = first_open(step, after) end
-  if number and name and waits_for(step, name, number) then
-    tell(step, 'circle', redis.call('HGET', GROUPS, '#' .. number))
-    set_aside(step, 'circle' .. i, rank, place, request,
-      string.format("it would wait for itself: it is in group '%s', for which group '%s' waits", name,
-        redis.call('HGET', GROUPS, '#' .. number)))
-    return true
-  end
+  local circle = number and name and circle_of(step, name, after)
   if name and request ~= '' then
     groups.join(name, groups.member(request))
   elseif name then
     groups.join(name, step.worker .. '/' .. header.members[key])
     redis.call('HSET', step.own, 'g:' .. header.members[key], 1)
   end
+  if circle then
+    tell(step, 'circle', circle)
+    set_aside(step, 'circle' .. i, rank, place, request,
+      string.format("it would wait for itself: it is in group '%s', for which group '%s' waits", name, circle))
+    return true
+  end
   if rest and not number and header.drops_followers then
     drop(step, 'after' .. i, rank, place, request, rest, failed)
     return true
   end
   if not number then return false end
-  if not groups.are_used() then redis.call('HSET', META, 'groups', 1) end
   if slots.is_laned(place) then lanes.add(select(2, lanes.split(place))) end
   local came = string.format('%s.%04d', exact_time(), i)
   wait(number, came, rest, rank, place, request)
@@ -184,7 +197,7 @@ end
 
 -- Choose the finished groups for which this worker sends the signal. Another worker does it if this one dies before.
 function followers.announce(step)
-  if header.is_closing or step.order ~= '' then return end
+  if header.is_closing or step.over or step.order ~= '' then return end
   local found, its = redis.call('HRANDFIELD', GROUP_NEWS, NEWS, 'WITHVALUES'), {}
   for i = 1, #found, 2 do
     local failed, owner = string.match(found[i + 1], '^(%d+) (.*)$')
@@ -197,20 +210,33 @@ function followers.announce(step)
   step.groups_finished = #its > 0 and its or nil
 end
 
--- -> whether no group is open and nothing waits for one. If there are no other requests, and no worker adds any, a group
--- that is still open has lost its requests, or waits for itself. It is closed then, one in each exchange.
+-- -> the numbers of some open groups that must be closed though they have members; a number may be of no group
+local function stuck()
+  local numbers, found = {}, redis.call('ZRANGE', FOLLOWERS, 0, LET_GO - 1, 'WITHSCORES')
+  for i = 1, #found, 2 do
+    local _, _, _, _, request = string.match(found[i], ENTRY)
+    numbers[#numbers + 1] = whole(tonumber(found[i + 1]))
+    -- If a follower is in a group, they may wait in a circle: then only one group is closed at a time.
+    if request and groups.name_of(request) then return {numbers[1]} end
+  end
+  if #numbers > 0 then return numbers end
+  for _, field in ipairs(redis.call('HRANDFIELD', GROUPS, LET_GO)) do
+    local number = field ~= '#' and (string.match(field, '^#(%d+)!?$') or redis.call('HGET', GROUPS, field))
+    if number then numbers[#numbers + 1] = number end
+  end
+  return numbers
+end
+
+-- -> whether no group is open and nothing waits for one. If there are no other requests, and no worker adds any, the groups
+-- that are still open have lost their requests, or wait for each other. They are closed then.
 function followers.are_over(step)
   if redis.call('EXISTS', GROUP_NEWS, GROUPS_EMPTIED) > 0 then return false end
-  local number = redis.call('ZRANGE', FOLLOWERS, 0, 0, 'WITHSCORES')[2]
-  for _, field in ipairs(not number and redis.call('HRANDFIELD', GROUPS, 2) or {}) do
-    if field ~= '#' then number = string.match(field, '^#(%d+)!?$') or redis.call('HGET', GROUPS, field) end
+  local numbers = stuck()
+  for _, number in ipairs(numbers) do
+    tell(step, 'stuck', redis.call('HGET', GROUPS, '#' .. number) or number)
+    groups.empty(number)
   end
-  if not number then return redis.call('ZCARD', FOLLOWERS) == 0 end
-  number = whole(tonumber(number))
-  tell(step, 'stuck', redis.call('HGET', GROUPS, '#' .. number) or number)
-  redis.call('ZREMRANGEBYSCORE', GROUP_MEMBERS, number, number)
-  redis.call('ZADD', GROUPS_EMPTIED, 0, number)
-  return false
+  return #numbers == 0
 end
 
 return followers -- seldom used

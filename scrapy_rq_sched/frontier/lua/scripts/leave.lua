@@ -70,6 +70,7 @@ if not finish then
   local is_empty = not is_awaited and redis.call('EXISTS', WORKERS, STARTED, DUPEFILTER, SEEN_STATE) == 0
   if is_empty and redis.call('HEXISTS', META, 'state') == 0 then
     -- A crawl that never began leaves no settings that bind the next one.
+    groups.clear()
     redis.call('DEL', META, COUNTER, HISTORY, PAGES, EXPORTED, SLOT_PAGES)
     seen.clear(frontier)
   end

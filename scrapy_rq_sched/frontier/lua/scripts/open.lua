@@ -45,7 +45,7 @@ if own_deadline and (was_away or own_deadline > now) then others = others - 1 en
 -- last worker died, was not heard, or is still idle.
 local finish, uncleared_finish = tonumber(redis.call('GET', FINISHED)), tonumber(redis.call('HGET', META, 'finished'))
 local leased, reading = fleet.count()
-local idle = leased + reading + redis.call('EXISTS', REQUESTS, SLOTS, DELAYED, FOLLOWERS) == 0
+local idle = leased + reading + redis.call('EXISTS', REQUESTS, SLOTS, DELAYED, FOLLOWERS, GROUPS_EMPTIED, GROUP_NEWS) == 0
 uncleared_finish = idle and uncleared_finish
 finish = math.max(finish or 0, uncleared_finish or 0)
 -- Workers that take no part in a crawl do not keep a new one from beginning.
@@ -78,7 +78,7 @@ local converted_from = redis.call('HGET', CONVERTING, 'from')
 if converted_from and not flushed then return {'converting', converted_from} end
 local uncleared = anew and uncleared_finish and persist ~= '1'
 -- A frontier without requests and fingerprints binds no worker to its settings: a worker was killed before it began.
-local is_bare = others + leased == 0 and redis.call('EXISTS', REQUESTS, SLOTS, DELAYED, FOLLOWERS, DUPEFILTER, SEEN_STATE) == 0
+local is_bare = others + leased == 0 and redis.call('EXISTS', REQUESTS, SLOTS, DELAYED, FOLLOWERS, GROUP_NEWS, DUPEFILTER, SEEN_STATE) == 0
 
 local made_with = {}
 for _ = 1, number() do

@@ -3,7 +3,8 @@
 --
 -- GROUPS: a hash. '<name>' is the number of an open group, '#<number>' its name, '#<number>!' how many of its requests were
 -- set aside; '#' is the last number. META's field groups is there once a group was used.
--- GROUP_MEMBERS: a sorted set from member to the number of its group. A request is a member from when it is stored until it is
+-- GROUP_MEMBERS: a sorted set of the members. Score: the number of the group times SPAN; plus a number below SPAN that rises with time,
+-- so that members of a large group that come and go together are near each other in memory. A request is a member from when it is stored until it is
 -- finished, set aside or dropped, wherever it is meanwhile: so no move needs to be counted. All requests of groups have
 -- different bytes.
 -- A request may be in several groups. Together these are one more group, named '<name>|<name>'. While that one has members,
@@ -12,18 +13,20 @@
 -- GROUPS_DONE: a sorted set of the finished groups, the latest ones. Score: when they finished (milliseconds), times 1000; plus
 -- how many of their requests were set aside, at most 999.
 local groups = {}
+local SPAN = 2 ^ 26
 -- How many characters of a hash are kept.
 local DIGITS = 16
 -- How many finished groups are remembered.
 local KEPT = 100000
 local COUNT_OF = {hash = 'HLEN', zset = 'ZCARD'}
--- Whether groups were ever used, once that is known.
-local are_used
-at_begin(function() are_used = nil end)
+-- Whether groups were ever used, once that is known; and how many members this script has added.
+local are_used, added
+at_begin(function() are_used, added = nil, 0 end)
 
--- Tell this module META's field groups, if the caller has already read it.
-function groups.know(field)
-  are_used = field and true or false
+-- Tell this module META's field groups, if the caller has already read it. is_made: whether META is there: somebody may have
+-- deleted it.
+function groups.know(field, is_made)
+  are_used = field and true or not is_made and redis.call('EXISTS', GROUPS) == 1
 end
 
 -- Append replies to *replies* that are errors if a key has a wrong type.
@@ -38,7 +41,7 @@ function groups.types()
 end
 
 function groups.are_used()
-  if are_used == nil then groups.know(redis.call('HGET', META, 'groups')) end
+  if are_used == nil then groups.know(redis.call('HGET', META, 'groups'), true) end
   return are_used
 end
 
@@ -47,20 +50,28 @@ function groups.member(request)
   return string.sub(redis.sha1hex(request), 1, DIGITS)
 end
 
+-- Note that groups are used.
+local function use()
+  if redis.call('HSETNX', META, 'groups', 1) == 1 then are_used = true end
+end
+
+local function add(number, member)
+  local seconds, microseconds = clock()
+  added = added + 1
+  redis.call('ZADD', GROUP_MEMBERS, number * SPAN + (seconds * 1000000 + microseconds + added) % SPAN, member)
+end
+
 -- -> the number of a group, which is opened if it is not open
 local function open(name)
   local number = redis.call('HGET', GROUPS, name)
   if number then return number end
-  if not groups.are_used() then
-    redis.call('HSET', META, 'groups', 1)
-    are_used = true
-  end
+  use()
   number = whole(redis.call('HINCRBY', GROUPS, '#', 1))
   redis.call('HSET', GROUPS, name, number, '#' .. number, name)
   if string.find(name, '|', 1, true) then
     for single in string.gmatch(name, '[^|]+') do
       local outer = open(single)
-      redis.call('ZADD', GROUP_MEMBERS, outer, '@' .. number .. '@' .. outer)
+      add(outer, '@' .. number .. '@' .. outer)
     end
   end
   return number
@@ -68,14 +79,14 @@ end
 
 -- Add a member to the group *name*.
 function groups.join(name, member)
-  redis.call('ZADD', GROUP_MEMBERS, open(name), member)
+  add(open(name), member)
 end
 
 -- -> the number and the name of a member's group; nil if it is in none
 local function group_of(member)
   local number = redis.call('ZSCORE', GROUP_MEMBERS, member)
   if not number then return end
-  number = whole(tonumber(number))
+  number = whole(math.floor(tonumber(number) / SPAN))
   return number, redis.call('HGET', GROUPS, '#' .. number)
 end
 
@@ -86,9 +97,21 @@ function groups.name_of(request)
   return name or nil
 end
 
+-- -> the first and the last score of a group's members
+local function range(number)
+  return whole(number * SPAN), whole((number + 1) * SPAN - 1)
+end
+
 -- -> whether a group has no members
 function groups.is_empty(number)
-  return #redis.call('ZRANGEBYSCORE', GROUP_MEMBERS, number, number, 'LIMIT', 0, 1) == 0
+  local first, last = range(number)
+  return #redis.call('ZRANGEBYSCORE', GROUP_MEMBERS, first, last, 'LIMIT', 0, 1) == 0
+end
+
+-- Remove all members of a group.
+function groups.empty(number)
+  redis.call('ZREMRANGEBYSCORE', GROUP_MEMBERS, range(number))
+  redis.call('ZADD', GROUPS_EMPTIED, 0, number)
 end
 
 -- Remove a member from its group. has_failed: it was set aside
@@ -133,9 +156,7 @@ end
 
 -- Note that a group has finished, of which *failed* requests were set aside. -> whether it is the first time
 function groups.note_done(name, failed)
-  local score = server_time() * 1000 + math.min(failed, 999)
-  local is_first = redis.call('ZADD', GROUPS_DONE, 'NX', score, name) == 1
-  if not is_first and failed > 0 then redis.call('ZADD', GROUPS_DONE, score, name) end
+  local is_first = redis.call('ZADD', GROUPS_DONE, server_time() * 1000 + math.min(failed, 999), name) == 1
   if is_first and redis.call('ZCARD', GROUPS_DONE) > KEPT then redis.call('ZPOPMIN', GROUPS_DONE) end
   return is_first
 end
