@@ -26,7 +26,7 @@ from scrapy_rq_sched.inspect.restore import Import
 from scrapy_rq_sched.inspect.verdict import verdict
 from scrapy_rq_sched.keys import Keys
 
-from ..support.client import Client, failed, payloads
+from ..support.client import Client, calls_of, failed, payloads
 
 Start = Callable[..., Client]
 
@@ -297,6 +297,59 @@ def test_a_request_that_would_wait_for_itself_is_set_aside(worker: Client, serve
     (entry,) = failed(server)
     assert entry["data"] == "k after g"
     assert entry["reason"] == "it would wait for itself: it is in group 'k', for which group 'g' waits"
+    assert entry["groups"] == "k"
+
+
+def test_a_circle_is_found_through_any_of_the_groups_of_a_request(worker: Client) -> None:
+    worker.push("a", groups="g")
+    worker.push("b", groups="h")
+    worker.push("c", groups="k")
+    worker.push("g after k", groups="g", after="k")
+    assert worker.push("k after both", groups="k", after="h|g").group_news == (GroupNews("circle", "g"),)
+
+
+def test_a_chain_of_groups_is_no_circle(worker: Client) -> None:
+    for stage in "abc":
+        worker.push(f"{stage}1", groups=stage)
+    worker.push("b2", groups="b", after="a")
+    assert worker.push("c2", groups="c", after="b").group_news == ()
+    assert finish_all(worker)[-2:] == ["b2", "c2"]
+
+
+def test_stages_with_many_requests_are_searched_for_circles_once_in_an_exchange(start: Start) -> None:
+    worker = start()
+    for stage in range(10):
+        worker.push(f"first-{stage}", groups=f"stage-{stage}")
+        pushes = [
+            Push(
+                "force",
+                "",
+                0,
+                b"%d-%d" % (stage, number),
+                groups=f"stage-{stage}",
+                after=f"stage-{stage - 1}",
+            )
+            for number in range(100 if stage else 0)
+        ]
+        worker.say(pushes=pushes)
+    server = worker.frontier.server
+    server.config_resetstat()
+    worker.say(
+        pushes=[
+            Push("force", "", 0, b"more-%d" % number, groups="stage-9", after="stage-8")
+            for number in range(200)
+        ]
+    )
+    assert calls_of(server, "zscore") < 1500
+
+
+def test_a_circle_that_is_set_aside_leaves_the_others_to_be_crawled(worker: Client) -> None:
+    worker.push("a", groups="g")
+    worker.push("b", groups="h")
+    worker.push("c", groups="k")
+    worker.push("g after h", groups="g", after="h")
+    worker.push("h after k", groups="h", after="k")
+    worker.push("k after g", groups="k", after="g")
     assert sorted(finish_all(worker)) == ["a", "b", "c", "g after h", "h after k"]
 
 
@@ -431,6 +484,59 @@ def test_a_key_of_another_type_refuses_the_exchange_with_its_name(
     server.set(f"s:{key}", "foreign")
     with pytest.raises(redis.ResponseError, match=f"Key 's:{key}' is a string"):
         worker.push("one", groups="g")
+
+
+def test_the_groups_of_lost_requests_are_closed_together(worker: Client, server: redis.Redis) -> None:
+    for number in range(50):
+        worker.push(f"member-{number}", groups=f"g-{number}")
+        worker.push(f"follower-{number}", after=f"g-{number}")
+    server.delete("s:requests")
+    worker.say(in_hand=0)
+    worker.say(in_hand=0)
+    assert worker.say(in_hand=0).waiting == 50
+
+
+def test_a_frontier_whose_meta_was_deleted_still_knows_its_groups(
+    worker: Client, server: redis.Redis
+) -> None:
+    worker.push("one", groups="g")
+    worker.push("then", after="g")
+    (one,) = worker.take(9)
+    server.delete("s:meta")
+    finish(worker, one)
+    assert finish_all(worker) == ["then"]
+
+
+def test_a_frontier_in_which_nothing_was_crawled_leaves_no_groups_behind(
+    worker: Client, server: redis.Redis
+) -> None:
+    worker.say(pushes=[Push("force", "", 0, b"one", groups="g")])
+    finish(worker, *worker.take(9))
+    worker.say(groups_acked=["g"], in_hand=0)
+    worker.frontier.leave(finished=False, persist=False)
+    assert not list(server.scan_iter("s:groups*"))
+
+
+def test_a_signal_that_was_not_sent_is_there_after_a_stop(
+    worker: Client, server: redis.Redis, start: Start, view: View
+) -> None:
+    worker.push("one", groups="g")
+    finish(worker, *worker.take(9), is_closing=True)
+    worker.frontier.leave(finished=False, persist=False)
+    status = read_status(view)
+    assert (status.state, status.left, status.unsent_signals) == ("stopped", 1, 1)
+    assert start("again").say().groups_finished == (("g", 0),)
+
+
+def test_a_group_that_was_tried_again_with_success_has_no_failed_requests(start: Start) -> None:
+    worker = start(group_failed="drop")
+    worker.push("one", slot="a", groups="g")
+    (one,) = worker.take(9)
+    worker.say(failed=[Failed(one.name, 0, "no reason")])
+    assert FailedRequests(worker.frontier.server, worker.frontier.keys).requeue() == 1
+    assert finish_all(worker) == ["one"]
+    worker.push("then", after="g")
+    assert payloads(worker.take(9)) == ["then"]
 
 
 # -- what it costs -------------------------------------------------------------------------------------
