@@ -496,7 +496,7 @@ def test_the_groups_of_lost_requests_are_closed_together(worker: Client, server:
     assert worker.say(in_hand=0).waiting == 50
 
 
-def test_a_frontier_whose_meta_was_deleted_still_knows_its_groups(
+def test_the_groups_are_known_after_the_loss_of_meta(
     worker: Client, server: redis.Redis
 ) -> None:
     worker.push("one", groups="g")
@@ -575,7 +575,7 @@ def filled(start: Start) -> Client:
     return worker
 
 
-def test_the_groups_of_a_frontier_are_counted_with_those_within_them(filled: Client, view: View) -> None:
+def test_the_count_of_a_group_includes_the_groups_within_it(filled: Client, view: View) -> None:
     assert list(Groups(view).read()) == [Group("customer", 2, 1, 0), Group("order", 2, 1, 0)]
     assert list(Groups(view).read(["order"])) == [Group("order", 2, 1, 0)]
     assert list(Groups(view).read(["never"])) == []

@@ -40,7 +40,7 @@ def test_a_long_url_is_a_name() -> None:
     assert groups_of(request(group=url)) == {url}
 
 
-def test_a_request_without_groups_is_in_those_of_its_page() -> None:
+def test_a_request_without_groups_inherits_the_groups_of_its_page() -> None:
     child, grandchild = request(), request()
     inherit(child, PAGE)
     inherit(grandchild, child)
@@ -49,7 +49,7 @@ def test_a_request_without_groups_is_in_those_of_its_page() -> None:
 
 
 @pytest.mark.parametrize(("own", "names"), [("article", {"article"}), (None, set())])
-def test_the_groups_of_a_request_replace_those_of_its_page(own: Any, names: set[str]) -> None:
+def test_the_groups_of_a_request_replace_the_groups_of_its_page(own: Any, names: set[str]) -> None:
     child = request(group=own)
     inherit(child, PAGE)
     assert groups_of(child) == names

@@ -7,7 +7,7 @@ local followers = {}
 -- How many followers and groups an exchange lets go; and how many groups whose signal was not sent it looks at.
 local LET_GO, CLOSED, NEWS = 200, 200, 100
 -- How many news an exchange has.
-local TOLD = 20
+local MOST_NEWS = 20
 -- How many followers an exchange looks at to find whether requests would wait for themselves.
 local LOOKED_AT = 500
 -- An entry of FOLLOWERS, in their order of arrival: when it came, further groups (with '|' before each), rank, place, request.
@@ -25,7 +25,7 @@ local function tell(step, kind, name, number)
   for _, one in ipairs(news) do
     if one[1] == kind and one[2] == name then return end
   end
-  if #news < TOLD then news[#news + 1] = {kind, name, number} end
+  if #news < MOST_NEWS then news[#news + 1] = {kind, name, number} end
 end
 
 -- names: of groups, with '|' between them
