@@ -496,9 +496,7 @@ def test_the_groups_of_lost_requests_are_closed_together(worker: Client, server:
     assert worker.say(in_hand=0).waiting == 50
 
 
-def test_the_groups_are_known_after_the_loss_of_meta(
-    worker: Client, server: redis.Redis
-) -> None:
+def test_the_groups_are_known_after_the_loss_of_meta(worker: Client, server: redis.Redis) -> None:
     worker.push("one", groups="g")
     worker.push("then", after="g")
     (one,) = worker.take(9)
