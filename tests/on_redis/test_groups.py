@@ -11,6 +11,7 @@ import pytest
 import redis
 from scrapy.settings import Settings
 
+from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.failed import FailedRequests
 from scrapy_rq_sched.frontier.messages import Failed, Push
 from scrapy_rq_sched.frontier.replies import GroupNews, Lease
@@ -49,6 +50,11 @@ def start(server: redis.Redis) -> Start:
 @pytest.fixture
 def worker(start: Start, discipline: str) -> Client:
     return start(discipline=discipline)
+
+
+def key_of(server: redis.Redis, name: str) -> str:
+    """Return the key that the frontier has under this name."""
+    return f"{Keys('s', hash_tag=needs_hash_tag(server)).prefix}:{name}"
 
 
 def finish(worker: Client, *leases: Lease, **more: Any) -> Any:
@@ -112,7 +118,7 @@ def test_the_memory_of_a_dead_worker_holds_no_group_open(start: Start, server: r
     dead.say(pushes=[Push("filter", "fp", 0, b"", groups="g", member=7)], busy=True)
     heir.push("then", after="g")
     assert heir.take(9) == []
-    server.zadd("s:workers", {"dead": 1})
+    server.zadd(key_of(server, "workers"), {"dead": 1})
     heir.say()
     assert payloads(heir.take(9)) == ["then"]
 
@@ -131,7 +137,7 @@ def test_requests_of_a_dead_worker_hold_their_group_open(start: Start, server: r
     dead.push("one", groups="g")
     dead.push("then", after="g")
     assert payloads(dead.take(1)) == ["one"]
-    server.zadd("s:workers", {"dead": 1})
+    server.zadd(key_of(server, "workers"), {"dead": 1})
     assert finish_all(heir) == ["one", "then"]
 
 
@@ -192,13 +198,13 @@ def test_a_follower_in_another_group_holds_that_open(worker: Client) -> None:
     assert finish_all(worker) == ["one", "two", "three"]
 
 
-def test_a_million_followers_are_let_go_in_steps(worker: Client, server: redis.Redis) -> None:
+def test_many_followers_are_let_go_in_steps(worker: Client, server: redis.Redis) -> None:
     worker.push("one", groups="g")
     worker.push(*(f"then-{number}" for number in range(500)), after="g")
     finish(worker, *worker.take(9))
-    assert server.zcard("s:groups:followers") == 300
+    assert server.zcard(key_of(server, "groups:followers")) == 300
     assert len(finish_all(worker)) == 500
-    assert server.zcard("s:groups:followers") == 0
+    assert server.zcard(key_of(server, "groups:followers")) == 0
 
 
 def test_a_follower_with_needs_waits_for_a_worker_that_offers_them(start: Start) -> None:
@@ -281,7 +287,7 @@ def test_requests_that_are_put_back_after_the_end_of_a_crawl_are_in_their_groups
     again = start("again")
     again.push("then", after="g")
     assert sorted(finish_all(again)[:2]) == ["one", "other"]
-    assert not server.zcard("s:groups:followers")
+    assert not server.zcard(key_of(server, "groups:followers"))
 
 
 # -- circles -------------------------------------------------------------------------------------------
@@ -383,7 +389,7 @@ def test_another_worker_is_told_if_the_first_one_dies_or_leaves(start: Start, se
     dead, heir = start("dead"), start("heir")
     dead.push("one", groups="g")
     finish(dead, *dead.take(9))
-    server.zadd("s:workers", {"dead": 1})
+    server.zadd(key_of(server, "workers"), {"dead": 1})
     heir.say()
     assert heir.say().groups_finished == (("g", 0),)
     # What the dead one says now is out of date.
@@ -423,7 +429,7 @@ def test_a_finished_crawl_leaves_no_groups_behind(worker: Client, server: redis.
     finish_all(worker)
     assert worker.say(groups_acked=["g", "h"], in_hand=0, finishing=True).finished
     worker.frontier.leave(finished=True, persist=False)
-    assert not list(server.scan_iter("s:groups*"))
+    assert not list(server.scan_iter(key_of(server, "groups*")))
     again = start("again")
     again.push("one", groups="g")
     assert finish(again, *again.take(9)).groups_finished == (("g", 0),)
@@ -434,8 +440,8 @@ def test_a_crawl_that_keeps_its_fingerprints_forgets_its_groups(worker: Client, 
     finish(worker, *worker.take(9))
     assert worker.say(groups_acked=["g"], in_hand=0, finishing=True).finished
     worker.frontier.leave(finished=True, persist=True)
-    assert server.exists("s:meta")
-    assert not list(server.scan_iter("s:groups*"))
+    assert server.exists(key_of(server, "meta"))
+    assert not list(server.scan_iter(key_of(server, "groups*")))
 
 
 def test_followers_of_a_crawl_that_was_stopped_are_there_for_the_next_start(
@@ -452,7 +458,7 @@ def test_requests_that_another_program_removed_keep_no_crawl_open(
 ) -> None:
     worker.push("one", "two", groups="g|h")
     worker.push("then", after="g")
-    server.delete("s:requests")
+    server.delete(key_of(server, "requests"))
     news = [worker.say(in_hand=0).group_news for _ in range(5)]
     assert GroupNews("stuck", "g") in sum(news, ())
     leases = worker.take(9)
@@ -469,7 +475,7 @@ def test_a_deleted_key_hangs_no_crawl(worker: Client, server: redis.Redis, key: 
     worker.push("one", groups="g|h")
     worker.push("then", after="g")
     (one,) = worker.take(9)
-    server.delete(f"s:{key}")
+    server.delete(key_of(server, key))
     finish(worker, one)
     crawled = finish_all(worker)
     assert crawled == ([] if key == "groups:followers" else ["then"])
@@ -481,8 +487,8 @@ def test_a_deleted_key_hangs_no_crawl(worker: Client, server: redis.Redis, key: 
 def test_a_key_of_another_type_refuses_the_exchange_with_its_name(
     worker: Client, server: redis.Redis, key: str
 ) -> None:
-    server.set(f"s:{key}", "foreign")
-    with pytest.raises(redis.ResponseError, match=f"Key 's:{key}' is a string"):
+    server.set(key_of(server, key), "foreign")
+    with pytest.raises(redis.ResponseError, match=f"Key '{key_of(server, key)}' is a string"):
         worker.push("one", groups="g")
 
 
@@ -490,7 +496,7 @@ def test_the_groups_of_lost_requests_are_closed_together(worker: Client, server:
     for number in range(50):
         worker.push(f"member-{number}", groups=f"g-{number}")
         worker.push(f"follower-{number}", after=f"g-{number}")
-    server.delete("s:requests")
+    server.delete(key_of(server, "requests"))
     worker.say(in_hand=0)
     worker.say(in_hand=0)
     assert worker.say(in_hand=0).waiting == 50
@@ -500,7 +506,7 @@ def test_the_groups_are_known_after_the_loss_of_meta(worker: Client, server: red
     worker.push("one", groups="g")
     worker.push("then", after="g")
     (one,) = worker.take(9)
-    server.delete("s:meta")
+    server.delete(key_of(server, "meta"))
     finish(worker, one)
     assert finish_all(worker) == ["then"]
 
@@ -512,7 +518,7 @@ def test_a_frontier_in_which_nothing_was_crawled_leaves_no_groups_behind(
     finish(worker, *worker.take(9))
     worker.say(groups_acked=["g"], in_hand=0)
     worker.frontier.leave(finished=False, persist=False)
-    assert not list(server.scan_iter("s:groups*"))
+    assert not list(server.scan_iter(key_of(server, "groups*")))
 
 
 def test_a_signal_that_was_not_sent_is_there_after_a_stop(
@@ -543,8 +549,8 @@ def test_a_group_that_was_tried_again_with_success_has_no_failed_requests(start:
 def test_a_crawl_without_groups_uses_none_of_their_keys(worker: Client, server: redis.Redis) -> None:
     worker.push("one", slot="a")
     finish(worker, *worker.take(9))
-    assert not list(server.scan_iter("s:groups*"))
-    assert not server.hexists(Keys("s").meta, "groups")
+    assert not list(server.scan_iter(key_of(server, "groups*")))
+    assert not server.hexists(key_of(server, "meta"), "groups")
 
 
 # -- what a person sees, and moves ---------------------------------------------------------------------
@@ -603,12 +609,12 @@ def test_groups_survive_an_export_and_an_import(
     first, *others = filled.take(9)
     filled.say(given_back=[lease.name for lease in (first, *others)])
     filled.frontier.leave(finished=False, persist=True)
-    before = {key: server.type(key) for key in server.scan_iter("s:groups*")}
+    before = {key: server.type(key) for key in server.scan_iter(key_of(server, "groups*"))}
     lines = b"".join(Export(view).lines())
     server.flushdb()
     for _ in Import(view, ArchiveReader(io.BytesIO(lines))).steps():
         pass
-    assert {key: server.type(key) for key in server.scan_iter("s:groups*")} == before
+    assert {key: server.type(key) for key in server.scan_iter(key_of(server, "groups*"))} == before
     heir = start("heir")
     crawled = finish_all(heir)
     assert sorted(crawled) == sorted([*(entry(number).decode() for number in range(5)), "done"])
@@ -620,7 +626,7 @@ def test_groups_survive_an_export_and_an_import(
 
 def test_clearing_a_frontier_removes_its_groups(filled: Client, view: View, server: redis.Redis) -> None:
     clear(view, force=True)
-    assert not list(server.scan_iter("s:groups*"))
+    assert not list(server.scan_iter(key_of(server, "groups*")))
 
 
 def test_a_removed_request_holds_no_group_open(filled: Client, view: View, server: redis.Redis) -> None:
