@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 from scrapy import Request
@@ -40,14 +41,22 @@ def followed_by(request: Request) -> frozenset[str]:
 
     :raises ValueError: if ``meta["after"]`` is neither a name, an int, None nor a list of these.
     """
-    after = _names(request.meta, AFTER)
+    after = named_after(request)
     return frozenset() if after and request.meta.get(WAITED) == request.meta[AFTER] else after
 
 
+def named_after(request: Request) -> frozenset[str]:
+    """Return the names in ``meta["after"]``, also if *request* has waited for these groups.
+
+    :raises ValueError: if it is neither a name, an int, None nor a list of these.
+    """
+    return _names(request.meta, AFTER)
+
+
 def note_waited(request: Request) -> None:
-    """Note that *request* has waited: its retries, and copies of its ``meta``, need not wait again."""
+    """Note that *request* has waited, so that its retries and redirects do not wait again."""
     if AFTER in request.meta:
-        request.meta[WAITED] = request.meta[AFTER]
+        request.meta[WAITED] = copy(request.meta[AFTER])
 
 
 def inherit(child: Request, parent: Request) -> None:
@@ -57,7 +66,11 @@ def inherit(child: Request, parent: Request) -> None:
 
     :raises ValueError: if ``meta["after"]`` of *child* is not valid.
     """
-    child.meta.pop(INHERITED, None)  # of a copy of the page's meta
+    if child is parent:
+        return
+    # Of a copy of the page's meta.
+    child.meta.pop(INHERITED, None)
+    child.meta.pop(WAITED, None)
     if _has_own(child):
         return
     groups = groups_of(parent) if _has_own(parent) else inherited_by(parent)

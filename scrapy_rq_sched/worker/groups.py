@@ -8,7 +8,16 @@ from typing import Any
 
 from scrapy import Request
 
-from ..codec.groups import AFTER, GROUP, followed_by, groups_of, inherited_by, is_grouped, note_waited
+from ..codec.groups import (
+    AFTER,
+    GROUP,
+    followed_by,
+    groups_of,
+    inherited_by,
+    is_grouped,
+    named_after,
+    note_waited,
+)
 from ..codec.names import joined, names_in, shown
 from ..errors import one_line
 from ..frontier.messages import Batch
@@ -81,13 +90,13 @@ class Groups(Part):
         meta = request.meta
         if not is_grouped(meta):
             return "", "", 0
-        groups, after = self._groups_of(request), followed_by(request)
-        if common := groups & after:
-            self._ignore(request, f"it waits for group {shown(common)}, and would wait for itself")
-            groups -= common
         if not self.are_kept:
             self._warn()
             return "", "", 0
+        groups, after = self._groups_of(request), followed_by(request)
+        if common := groups & named_after(request):
+            self._ignore(request, f"it waits for group {shown(common)}, and would wait for itself")
+            groups -= common
         for field in (GROUP, AFTER):
             if isinstance(meta.get(field), (set, frozenset)):
                 meta[field] = sorted(meta[field], key=str)
@@ -190,6 +199,12 @@ class Groups(Part):
         self._heard = [(number, name) for number, name in self._heard if name not in self._confirmed]
         self._known -= self._confirmed
         self._reported, self._confirmed = set(), set()
+
+    def rolled_back(self) -> None:
+        """Wait for all pushes, because older ones are sent again before them."""
+        last = self._outbox.enqueued
+        self._left = [(last, member) for _, member in self._left]
+        self._heard = [(last, name) for _, name in self._heard]
 
     def tell(self, reply: Reply) -> None:
         """Log the news of groups, and send the signals of the finished ones."""

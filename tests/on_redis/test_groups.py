@@ -62,12 +62,15 @@ def finish(worker: Client, *leases: Lease, **more: Any) -> Any:
 
 
 def finish_all(worker: Client) -> list[str]:
-    """Crawl everything; return it in its order."""
+    """Crawl everything, and confirm all signals; return the requests in their order."""
     crawled: list[str] = []
+    acked: list[str] = []
     for _ in range(50):
-        leases = worker.take(50)
+        leases = worker.say(want=50, groups_acked=acked).leases
         crawled += payloads(leases)
-        if not finish(worker, *leases).waiting and not leases:
+        reply = finish(worker, *leases)
+        acked = [name for name, _ in reply.groups_finished]
+        if not (reply.waiting or leases or acked or worker.say(in_hand=0).group_news):
             return crawled
     raise AssertionError("the crawl has no end")
 
@@ -500,6 +503,30 @@ def test_the_groups_of_lost_requests_are_closed_together(worker: Client, server:
     worker.say(in_hand=0)
     worker.say(in_hand=0)
     assert worker.say(in_hand=0).waiting == 50
+
+
+def test_the_requests_of_inner_groups_come_first_if_all_others_are_lost(
+    worker: Client, server: redis.Redis
+) -> None:
+    worker.push("lost", groups="outer")
+    worker.push("also lost", groups="inner")
+    worker.push("bill", after="outer")
+    worker.push("inner one", groups="outer", after="inner")
+    server.delete(key_of(server, "requests"))
+    for _ in range(3):
+        worker.say(in_hand=0)
+    assert finish_all(worker) == ["inner one", "bill"]
+
+
+def test_the_groups_are_known_later_after_the_loss_of_meta(worker: Client, server: redis.Redis) -> None:
+    worker.push("one", groups="g")
+    worker.push("then", after="g")
+    (one,) = worker.take(9)
+    server.delete(key_of(server, "meta"))
+    worker.say()
+    worker.say()
+    finish(worker, one)
+    assert finish_all(worker) == ["then"]
 
 
 def test_the_groups_are_known_after_the_loss_of_meta(worker: Client, server: redis.Redis) -> None:

@@ -70,15 +70,30 @@ def test_a_group_that_is_not_valid_hides_no_group_of_the_page() -> None:
     assert child.meta["group"] == {"of": "the user"}
 
 
-def test_a_copy_of_the_meta_of_a_page_has_its_groups_and_does_not_wait_again() -> None:
-    page = request(after="first", group="second")
+def test_a_retry_of_a_request_that_has_waited_does_not_wait_again() -> None:
+    page = request(after=["first"], group="second")
     assert followed_by(page) == {"first"}
     note_waited(page)
-    child = request(**page.meta)
-    inherit(child, page)
-    assert (groups_of(child), followed_by(child)) == ({"second"}, frozenset())
-    assert page.meta["after"] == "first"
-    assert followed_by(request(**{**page.meta, "after": "third"})) == {"third"}
+    retry = page.copy()
+    assert (groups_of(retry), followed_by(retry)) == ({"second"}, frozenset())
+    assert page.meta["after"] == ["first"]
+    retry.meta["after"].append("third")
+    assert followed_by(retry) == {"first", "third"}
+
+
+def test_a_link_with_a_copy_of_the_meta_of_its_page_waits_as_its_page_did() -> None:
+    page = request(after="first", group="second")
+    note_waited(page)
+    link = request(**page.meta)
+    inherit(link, page)
+    assert (groups_of(link), followed_by(link)) == ({"second"}, {"first"})
+
+
+def test_a_page_that_is_yielded_again_stays_in_its_groups() -> None:
+    page = request()
+    inherit(page, PAGE)
+    inherit(page, page)
+    assert groups_of(page) == {"order"}
 
 
 def test_a_request_that_waits_for_its_own_group_is_not_in_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -86,6 +101,16 @@ def test_a_request_that_waits_for_its_own_group_is_not_in_it(caplog: pytest.LogC
     groups.stats = MemoryStatsCollector(get_crawler())
     assert groups.of(request(group=["g", "h"], after="g"))[:2] == ("h", "g")
     assert "it waits for group 'g', and would wait for itself" in caplog.text
+    waited = request(group="g", after="g")
+    note_waited(waited)
+    assert groups.of(waited)[:2] == ("", "")
+
+
+@pytest.mark.parametrize("value", [{}, "x" * 2000])
+def test_a_queue_that_does_not_keep_groups_refuses_no_request(value: Any) -> None:
+    groups = Groups(Outbox())
+    groups.are_kept = False
+    assert groups.of(request(after=value, group=value)) == ("", "", 0)
 
 
 def test_sets_and_tuples_become_lists_so_that_they_can_be_stored() -> None:

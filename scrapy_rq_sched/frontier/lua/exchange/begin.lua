@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots/slots, slots/lanes, store/put_back, fleet/permits, fleet/renew, fleet/export_notes, number_of, exchange/header, exchange/slot_admission
+-- Needs: keys, queue, slots/slots, slots/lanes, store/groups, store/put_back, fleet/permits, fleet/renew, fleet/export_notes, number_of, exchange/header, exchange/slot_admission
 -- The begin of an exchange: note that the worker is alive, recognise the exchange, and find the orders for the worker.
 --
 -- step: the state of this exchange
@@ -145,7 +145,10 @@ function begin.rewind(step)
   end
   -- The other workers will find a new frontier. This mark tells them that they have lost data, too.
   if step.lost == 'frontier' and not step.made then redis.call('HSET', META, 'lost', step.now) end
-  if not step.made and not step.over then slots.restore_lanes() end
+  if not step.made and not step.over then
+    slots.restore_lanes()
+    groups.restore()
+  end
 end
 
 return begin

@@ -212,13 +212,18 @@ end
 
 -- -> the numbers of some open groups that must be closed though they have members; a number may be of no group
 local function stuck()
-  local numbers, found = {}, redis.call('ZRANGE', FOLLOWERS, 0, LET_GO - 1, 'WITHSCORES')
+  local found, holding, numbers = redis.call('ZRANGE', FOLLOWERS, 0, LET_GO - 1, 'WITHSCORES'), {}, {}
   for i = 1, #found, 2 do
     local _, _, _, _, request = string.match(found[i], ENTRY)
-    numbers[#numbers + 1] = whole(tonumber(found[i + 1]))
-    -- If a follower is in a group, they may wait in a circle: then only one group is closed at a time.
-    if request and groups.name_of(request) then return {numbers[1]} end
+    for single in string.gmatch(request and groups.name_of(request) or '', '[^|]+') do holding[single] = true end
   end
+  -- First the groups that no request holds open that waits itself.
+  for i = 2, #found, 2 do
+    local number = whole(tonumber(found[i]))
+    if not holding[redis.call('HGET', GROUPS, '#' .. number) or ''] then numbers[#numbers + 1] = number end
+  end
+  -- They wait in a circle.
+  if #found > 0 and #numbers == 0 then return {whole(tonumber(found[2]))} end
   if #numbers > 0 then return numbers end
   for _, field in ipairs(redis.call('HRANDFIELD', GROUPS, LET_GO)) do
     local number = field ~= '#' and (string.match(field, '^#(%d+)!?$') or redis.call('HGET', GROUPS, field))

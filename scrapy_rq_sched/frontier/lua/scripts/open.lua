@@ -159,6 +159,7 @@ runs.add(run)
 if items.unmoved() > 0 then redis.call('HSET', META, 'item_parts', 1) end
 deny_list.join()
 slots.restore_lanes()
+groups.restore()
 lanes.offer(worker, offers, now + lease_ms)
 -- A block outlives the crawl in which it was set.
 if redis.call('EXISTS', SLOTS_BLOCKED) == 1 then redis.call('HSET', META, 'limited', '1') end

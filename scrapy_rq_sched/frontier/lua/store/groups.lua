@@ -55,6 +55,11 @@ local function use()
   if redis.call('HSETNX', META, 'groups', 1) == 1 then are_used = true end
 end
 
+-- META is new: somebody may have deleted the one that knew of the groups.
+function groups.restore()
+  if redis.call('EXISTS', GROUPS) == 1 then use() end
+end
+
 local function add(number, member)
   local seconds, microseconds = clock()
   added = added + 1
