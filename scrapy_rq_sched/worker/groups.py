@@ -175,8 +175,9 @@ class Groups(Part):
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something to send."""
-        return bool(self._left or self._heard)
+        """Whether there is something to send, besides what goes with requests of the outbox."""
+        taken = self._outbox.taken
+        return any(number <= taken for number, _ in (*self._left, *self._heard))
 
     @property
     def is_quiet(self) -> bool:
