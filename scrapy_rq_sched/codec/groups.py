@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from copy import copy
 from typing import Any
 
@@ -63,8 +64,6 @@ def inherit(child: Request, parent: Request) -> None:
     """Put *child*, which a callback has yielded, into the groups of its page's request, *parent*.
 
     It stays out of the groups for which it waits. If it names its own groups, or None, it is in these only.
-
-    :raises ValueError: if ``meta["after"]`` of *child* is not valid.
     """
     if child is parent:
         return
@@ -74,7 +73,9 @@ def inherit(child: Request, parent: Request) -> None:
     if _has_own(child):
         return
     groups = groups_of(parent) if _has_own(parent) else inherited_by(parent)
-    if groups := groups - followed_by(child):
+    with suppress(ValueError):  # of a field that other code uses: the child waits for none
+        groups -= named_after(child)
+    if groups:
         child.meta[INHERITED] = sorted(groups)
 
 
@@ -89,6 +90,8 @@ def _has_own(request: Request) -> bool:
 
 def _names(meta: dict[str, Any], field: str) -> frozenset[str]:
     value = meta.get(field)
+    if value == "":
+        return frozenset()
     values = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
     if any(isinstance(one, int) and not isinstance(one, bool) for one in values):
         # Such as the number of an order.

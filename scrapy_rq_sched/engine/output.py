@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
@@ -31,7 +30,5 @@ class GroupInheritance:
 
     def _with_groups(self, response: Response, one: Any) -> Any:
         if isinstance(one, Request) and response.request is not None:
-            # Of groups that are not valid: the scheduler refuses the request, and logs why.
-            with contextlib.suppress(ValueError):
-                inherit(one, response.request)
+            inherit(one, response.request)
         return one

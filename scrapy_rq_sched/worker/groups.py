@@ -26,6 +26,7 @@ from .outbox import Outbox
 
 logger = logging.getLogger(__name__)
 
+_RENAME = "If this field has nothing to do with groups of requests, give it another name"
 #: How many different news of groups a worker logs.
 MOST_LINES = 100
 #: What a warning says of a group.
@@ -83,9 +84,8 @@ class Groups(Part):
     def of(self, request: Request) -> tuple[str, str, int]:
         """Return the groups of *request*, the groups for which it waits, and its number in this worker.
 
-        Sets and tuples of groups in its ``meta`` become lists, so that they can be stored.
-
-        :raises ValueError: if those for which it waits are not valid.
+        Sets and tuples of groups in its ``meta`` become lists, so that they can be stored. Values that are
+        not valid are ignored, with a warning: other code may use these fields for something else.
         """
         meta = request.meta
         if not is_grouped(meta):
@@ -93,8 +93,12 @@ class Groups(Part):
         if not self.are_kept:
             self._warn()
             return "", "", 0
-        groups, after = self._groups_of(request), followed_by(request)
-        if common := groups & named_after(request):
+        groups, after, waited = self._groups_of(request), frozenset[str](), frozenset[str]()
+        try:
+            after, waited = followed_by(request), named_after(request)
+        except ValueError as error:
+            self._ignore(request, f"{error}. {_RENAME}")
+        if common := groups & waited:
             self._ignore(request, f"it waits for group {shown(common)}, and would wait for itself")
             groups -= common
         for field in (GROUP, AFTER):
@@ -110,32 +114,22 @@ class Groups(Part):
         try:
             return groups_of(request)
         except ValueError as error:
-            self._ignore(
-                request,
-                f"{error}. If this field has nothing to do with groups of requests, give it another name",
-            )
+            self._ignore(request, f"{error}. {_RENAME}")
             return inherited_by(request)
+
+    def cannot_wait(self, request: Request, after: str) -> None:
+        """Log that *request*, which is only in memory, does not wait for *after*, if these are any groups."""
+        if after:
+            self._ignore(request, f"it cannot be stored in Redis to wait for group {shown(names_in(after))}")
 
     def _ignore(self, request: Request, problem: str) -> None:
         self.stats.inc_value("frontier/groups_ignored")
         if self.stats.get_value("frontier/groups_ignored") == 1:
             logger.warning(
-                "%s is not in the group that its meta names: %s. More of them are only counted: "
+                "Groups in the meta of %s are ignored: %s. More of such requests are only counted: "
                 "frontier/groups_ignored",
                 *(one_line(request), one_line(problem)),
             )
-
-    def refuses_in_memory(self, request: Request, after: str) -> bool:
-        """Return whether *request*, only in memory, cannot wait for the groups *after*; log it if so."""
-        if after:
-            groups = shown(names_in(after))
-            self.refuse(request, f"it cannot be stored in Redis, where it would wait for group {groups}")
-        return bool(after)
-
-    def refuse(self, request: Request, problem: str) -> None:
-        """Log and count that *request* is dropped, because its groups cannot be kept."""
-        self.stats.inc_value("frontier/groups_refused")
-        logger.error("%s is dropped: %s", one_line(request), problem)
 
     def _warn(self) -> None:
         if not self._has_warned:
@@ -213,6 +207,8 @@ class Groups(Part):
             if news not in self._logged and len(self._logged) < MOST_LINES:
                 self._logged.add(news)
                 self._log(news)
+                if len(self._logged) == MOST_LINES:
+                    logger.warning("This worker has logged %d news of groups, and logs no more", MOST_LINES)
         for name, failed in reply.groups_finished:
             if name not in self._known:
                 self._known.add(name)

@@ -112,13 +112,13 @@ class Handout:
             return None
         request, push = outgoing.request, outgoing.push
         member = push.member if push.groups else 0
-        is_refused = self._denies.refuses(request.url) or self._needs.refuses_in_memory(request)
-        if is_refused or state.groups.refuses_in_memory(request, push.after):
+        if self._denies.refuses(request.url) or self._needs.refuses_in_memory(request):
             state.releases.forget(push.mode, push.fingerprint)
             state.groups.left(member)
             if slot:
                 state.grants.unused(Counter({slot: 1}))
             return None
+        state.groups.cannot_wait(request, push.after)
         state.groups.begins(request, member)
         state.begin(request, None, push.slot, has_grant=bool(slot))
         if slot:

@@ -75,11 +75,7 @@ class Intake:
         except ValueError as error:
             self._needs.refuse(request, str(error))
             return False
-        try:
-            groups, after, member = self._state.groups.of(request)
-        except ValueError as error:
-            self._state.groups.refuse(request, str(error))
-            return False
+        groups, after, member = self._state.groups.of(request)
         forget_assigned_slot(request)
         mode = self._mode(request)
         fingerprint = self._fingerprint_of(request, mode)
@@ -93,8 +89,9 @@ class Intake:
         payload = self._payload(request, mode, is_grouped=bool(groups))
         if lane and not payload and self._needs.refuses_in_memory(request):
             return False
-        if not payload and self._state.groups.refuses_in_memory(request, after):
-            return False
+        if not payload:
+            self._state.groups.cannot_wait(request, after)
+            after = ""
         # A request that is kept in memory may have a priority that is not a number.
         slot = slot_of(request) if self._by_slot or lane else ""
         continues = self._continues(request, slot)

@@ -90,15 +90,12 @@ def test_groups_outlast_a_stop(fleet: Fleet) -> None:
     assert too_early(fleet) == []
 
 
-def test_requests_that_cannot_wait_are_refused_and_the_others_crawled(fleet: Fleet) -> None:
+def test_groups_that_are_not_valid_are_ignored_and_their_requests_crawled(fleet: Fleet) -> None:
     start(fleet, spider="badgroups")
     fleet.wait()
     assert fleet.reasons() == ["finished"]
-    assert sorted(url.rpartition("/")[2] for url in fleet.urls("parsed")) == ["1", "2", "4"]
+    assert sorted(url.rpartition("/")[2] for url in fleet.urls("parsed")) == ["1", "2", "3", "4", "5"]
     log = fleet.log()
-    assert '/1> is not in the group that its meta names: meta["group"] must be a name or a list of' in log
-    assert '/5> is dropped: meta["after"] must be a name or a list of names, not 1.5' in log
-    assert "/3> is dropped: it cannot be stored in Redis, where it would wait for group 'never'" in log
+    assert '/1> are ignored: meta["group"] must be a name or a list of names, not {}.' in log
     assert "Requests that wait for group 'never' begin at once: no request of this group was found" in log
-    assert fleet.stat("frontier/groups_refused") == 2
-    assert fleet.stat("frontier/groups_ignored") == 2
+    assert fleet.stat("frontier/groups_ignored") == 4

@@ -22,14 +22,21 @@ def request(**meta: Any) -> Request:
 
 @pytest.mark.parametrize(
     ("value", "names"),
-    [("g", {"g"}), (17, {"17"}), (["g", 17], {"g", "17"}), (("h", "g"), {"g", "h"}), (None, set())],
+    [
+        ("g", {"g"}),
+        (17, {"17"}),
+        (["g", 17], {"g", "17"}),
+        (("h", "g"), {"g", "h"}),
+        (None, set()),
+        ("", set()),
+    ],
 )
 def test_groups_are_names_integers_or_lists_of_these(value: Any, names: set[str]) -> None:
     assert groups_of(request(group=value)) == names
     assert followed_by(request(after=value)) == names
 
 
-@pytest.mark.parametrize("value", [{}, 1.5, True, [None], "", "x" * 1001, "订" * 200, ["x"] * 51])
+@pytest.mark.parametrize("value", [{}, 1.5, True, [None], [""], "x" * 1001, "订" * 200, ["x"] * 51])
 def test_other_values_are_no_groups(value: Any) -> None:
     with pytest.raises(ValueError, match=r"must (be a name or a list of names|have (names of )?at most)"):
         groups_of(request(group=value))
@@ -89,6 +96,12 @@ def test_a_link_with_a_copy_of_the_meta_of_its_page_waits_as_its_page_did() -> N
     assert (groups_of(link), followed_by(link)) == ({"second"}, {"first"})
 
 
+def test_an_after_of_other_code_hides_no_group_of_the_page() -> None:
+    child = request(after={"cursor": 1.5})
+    inherit(child, PAGE)
+    assert groups_of(child) == {"order"}
+
+
 def test_a_page_that_is_yielded_again_stays_in_its_groups() -> None:
     page = request()
     inherit(page, PAGE)
@@ -104,6 +117,14 @@ def test_a_request_that_waits_for_its_own_group_is_not_in_it(caplog: pytest.LogC
     waited = request(group="g", after="g")
     note_waited(waited)
     assert groups.of(waited)[:2] == ("", "")
+
+
+@pytest.mark.parametrize("value", [{}, 1.5, True, "x" * 2000])
+def test_a_request_that_cannot_wait_begins_at_once(value: Any, caplog: pytest.LogCaptureFixture) -> None:
+    groups = Groups(Outbox())
+    groups.stats = MemoryStatsCollector(get_crawler())
+    assert groups.of(request(after=value, group="g"))[:2] == ("g", "")
+    assert 'are ignored: meta["after"] must ' in caplog.text
 
 
 @pytest.mark.parametrize("value", [{}, "x" * 2000])

@@ -57,6 +57,7 @@ local function search(step, name, target)
   while list[at] and step.looked_at < LOOKED_AT do
     if list[at] == target then return true end
     local its = redis.call('HGET', GROUPS, list[at])
+    step.looked_at = step.looked_at + 1
     for _, entry in ipairs(its and redis.call('ZRANGEBYSCORE', FOLLOWERS, its, its, 'LIMIT', 0, 100) or {}) do
       local _, _, _, _, request = string.match(entry, ENTRY)
       step.looked_at = step.looked_at + 1

@@ -53,7 +53,7 @@ if not is_member and redis.call('EXISTS', META) == 0 and redis.call('EXISTS', SE
 end
 local leased, busy = fleet.count()
 local undone = waiting.length() + redis.call('ZCARD', DELAYED) + items.unmoved()
-  + redis.call('ZCARD', FOLLOWERS) + redis.call('HLEN', GROUP_NEWS)
+  + redis.call('ZCARD', FOLLOWERS) + redis.call('HLEN', GROUP_NEWS) + redis.call('ZCARD', GROUPS_EMPTIED)
 if leased + busy + undone > 0 then return {0, left, failed, 0} end
 local others = redis.call('ZRANGEBYSCORE', WORKERS, '(' .. now, '+inf')
 if seeds.count() > 0 then return {0, left, failed, 0} end
