@@ -293,6 +293,20 @@ def test_requests_that_are_put_back_after_the_end_of_a_crawl_are_in_their_groups
     assert not server.zcard(key_of(server, "groups:followers"))
 
 
+@pytest.mark.parametrize("way", ["run", "drop"])
+def test_an_entry_of_another_program_among_the_followers_is_set_aside(
+    start: Start, server: redis.Redis, way: str
+) -> None:
+    worker = start(group_failed=way)
+    worker.push("one", groups="g")
+    worker.push("then", after="g")
+    server.zadd(key_of(server, "groups:followers"), {"foreign": 1})
+    (one,) = worker.take(9)
+    worker.say(failed=[Failed(one.name, 0, "no reason")])
+    assert finish_all(worker) == (["then"] if way == "run" else [])
+    assert {entry["data"] for entry in failed(server)} >= {"one", "foreign"}
+
+
 # -- circles -------------------------------------------------------------------------------------------
 
 
@@ -484,6 +498,33 @@ def test_a_deleted_key_hangs_no_crawl(worker: Client, server: redis.Redis, key: 
     assert crawled == ([] if key == "groups:followers" else ["then"])
     told = {"groups_acked": ["g", "h"], "in_hand": 0}
     assert any(worker.say(**told).finished for _ in range(9))
+
+
+@pytest.mark.parametrize(
+    ("key", "garbage"),
+    [
+        ("groups", {"g": "x", "#": "y", "#1!": "z", "h": ""}),
+        ("groups", {"#1": "x"}),
+        ("groups:news", {"g": "x", "h": ""}),
+        ("groups:emptied", {"x": 0}),
+        ("groups:members", {"x": 1.5}),
+        ("groups:done", {"g": 1e300, "x": 0}),
+    ],
+)
+def test_text_of_another_program_hangs_no_crawl(
+    start: Start, server: redis.Redis, key: str, garbage: dict[str, Any]
+) -> None:
+    worker = start()
+    worker.push("one", groups="g")
+    worker.push("then", after="g")
+    (one,) = worker.take(9)
+    if server.type(key_of(server, key)) == b"hash" or key == "groups:news":
+        server.hset(key_of(server, key), mapping=garbage)
+    else:
+        server.zadd(key_of(server, key), garbage)
+    finish(worker, one)
+    worker.push("other", groups="h")
+    assert sorted(finish_all(worker)) == ["other", "then"]
 
 
 @pytest.mark.parametrize("key", ["groups", "groups:members", "groups:news"])

@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/lanes, slots/waiting, store/leases, store/groups, store/failures, fleet/export_notes, exchange/header
+-- Needs: keys, number_of, slots/slots, slots/lanes, slots/waiting, store/leases, store/groups, store/failures, fleet/export_notes, exchange/header
 -- Requests that wait for groups (meta["after"]), and what becomes of a group when it is finished.
 --
 -- step: group_news: {kind, name, number} for the worker's log, see GroupNews in frontier/replies.py; groups_finished:
@@ -34,7 +34,7 @@ end
 local function first_open(step, names, is_quiet)
   local failed_group, failed = nil, 0
   for name, at in string.gmatch(names, '([^|]+)()') do
-    local number = redis.call('HGET', GROUPS, name)
+    local number = groups.number_of(name)
     if number then return number, string.sub(names, at) end
     local its = groups.done(name)
     if not its and not is_quiet then tell(step, 'never', name) end
@@ -56,7 +56,7 @@ local function search(step, name, target)
   local at = 1
   while list[at] and step.looked_at < LOOKED_AT do
     if list[at] == target then return true end
-    local its = redis.call('HGET', GROUPS, list[at])
+    local its = groups.number_of(list[at])
     step.looked_at = step.looked_at + 1
     for _, entry in ipairs(its and redis.call('ZRANGEBYSCORE', FOLLOWERS, its, its, 'LIMIT', 0, 100) or {}) do
       local _, _, _, _, request = string.match(entry, ENTRY)
@@ -77,7 +77,7 @@ at_begin(function() answers = {} end)
 local function circle_of(step, name, names)
   for target in string.gmatch(names, '[^|]+') do
     local question = name .. ' ' .. target
-    if answers[question] == nil then answers[question] = redis.call('HEXISTS', GROUPS, target) == 1 and search(step, name, target) end
+    if answers[question] == nil then answers[question] = groups.number_of(target) ~= nil and search(step, name, target) end
     if answers[question] then return target end
   end
 end
@@ -130,17 +130,20 @@ end
 local function let_go(step, number, most)
   local found = redis.call('ZRANGEBYSCORE', FOLLOWERS, number, number, 'LIMIT', 0, most)
   local own, ranks, requests, places = redis.call('HGET', GROUPS, '#' .. number), {}, {}, {}
-  local own_failed = tonumber(redis.call('HGET', GROUPS, '#' .. number .. '!') or '') or 0
+  local own_failed = number_of(redis.call('HGET', GROUPS, '#' .. number .. '!'), 0)
   for i, entry in ipairs(found) do
     local came, names, rank, place, request = string.match(entry, ENTRY)
     redis.call('ZREM', FOLLOWERS, entry)
     local next_number, rest, failed = first_open(step, names or '', true)
     if own_failed > 0 and header.drops_followers then next_number, rest, failed = nil, own or '', own_failed end
-    if rest and not next_number and header.drops_followers then
+    if not request then
+      -- Another program has written it.
+      set_aside(step, 'group' .. number .. '.' .. i, '0', '', entry, 'it is not a request that waits for a group')
+    elseif rest and not next_number and header.drops_followers then
       drop(step, 'group' .. number .. '.' .. i, rank, place, request, rest, failed)
     elseif next_number then
       wait(next_number, came, rest, rank, place, request)
-    elseif request then
+    else
       local at = #requests + 1
       ranks[at], requests[at], places[at] = tonumber(rank) or 0, request, place
       export_notes.note({leases.value('request', rank, 0, step.second, request, place)}, step.now)
@@ -154,13 +157,13 @@ end
 local function close(step, number, name, most)
   if string.find(name, '|', 1, true) then
     for single in string.gmatch(name, '[^|]+') do
-      groups.leave('@' .. number .. '@' .. (redis.call('HGET', GROUPS, single) or ''))
+      groups.leave('@' .. number .. '@' .. (groups.number_of(single) or ''))
     end
   else
     -- If another program has deleted GROUPS, the group has no name.
     step.let_go = step.let_go + let_go(step, number, most)
     if redis.call('ZCOUNT', FOLLOWERS, number, number) > 0 then return false end
-    local failed = tonumber(redis.call('HGET', GROUPS, '#' .. number .. '!') or '') or 0
+    local failed = number_of(redis.call('HGET', GROUPS, '#' .. number .. '!'), 0)
     -- The signal is sent once for each group, also if later requests have opened it again.
     if name ~= '' and groups.note_done(name, failed) then
       redis.call('HSET', GROUP_NEWS, name, whole(failed) .. ' ')
@@ -177,7 +180,8 @@ function followers.settle(step)
     local number = step.let_go < LET_GO and redis.call('ZRANGE', GROUPS_EMPTIED, 0, 0)[1]
     if not number then return end
     local name = redis.call('HGET', GROUPS, '#' .. number) or ''
-    local is_over = not groups.is_empty(number) or close(step, number, name, LET_GO - step.let_go)
+    -- Another program may have written something else there.
+    local is_over = not string.match(number, '^%d+$') or not groups.is_empty(number) or close(step, number, name, LET_GO - step.let_go)
     if is_over then redis.call('ZREM', GROUPS_EMPTIED, number) end
   end
 end
@@ -202,6 +206,7 @@ function followers.announce(step)
   local found, its = redis.call('HRANDFIELD', GROUP_NEWS, NEWS, 'WITHVALUES'), {}
   for i = 1, #found, 2 do
     local failed, owner = string.match(found[i + 1], '^(%d+) (.*)$')
+    failed, owner = failed or '0', owner or ''
     if owner ~= step.worker and (owner == '' or not redis.call('ZSCORE', WORKERS, owner)) then
       owner = step.worker
       redis.call('HSET', GROUP_NEWS, found[i], failed .. ' ' .. owner)
@@ -227,8 +232,12 @@ local function stuck()
   if #found > 0 and #numbers == 0 then return {whole(tonumber(found[2]))} end
   if #numbers > 0 then return numbers end
   for _, field in ipairs(redis.call('HRANDFIELD', GROUPS, LET_GO)) do
-    local number = field ~= '#' and (string.match(field, '^#(%d+)!?$') or redis.call('HGET', GROUPS, field))
+    local number = string.match(field, '^#(%d+)!?$') or field ~= '#' and groups.number_of(field)
     if number then numbers[#numbers + 1] = number end
+    -- A field that another program has written, or of which it has overwritten the other half.
+    if field ~= '#' and string.sub(field, 1, 1) ~= '#' and redis.call('HGET', GROUPS, '#' .. (number or '')) ~= field then
+      redis.call('HDEL', GROUPS, field)
+    end
   end
   return numbers
 end

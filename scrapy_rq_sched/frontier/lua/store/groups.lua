@@ -1,4 +1,4 @@
--- Needs: keys
+-- Needs: keys, number_of
 -- Groups of requests (meta["group"]): other requests can wait until nothing of a group is left (meta["after"]).
 --
 -- GROUPS: a hash. '<name>' is the number of an open group, '#<number>' its name, '#<number>!' how many of its requests were
@@ -66,13 +66,18 @@ local function add(number, member)
   redis.call('ZADD', GROUP_MEMBERS, number * SPAN + (seconds * 1000000 + microseconds + added) % SPAN, member)
 end
 
+-- -> the number of an open group; nil if it is not open, or if another program has written something else there
+function groups.number_of(name)
+  return string.match(redis.call('HGET', GROUPS, name) or '', '^%d+$')
+end
+
 -- -> the number of a group, which is opened if it is not open
 local function open(name)
-  local number = redis.call('HGET', GROUPS, name)
+  local number = groups.number_of(name)
   if number then return number end
   use()
-  number = whole(redis.call('HINCRBY', GROUPS, '#', 1))
-  redis.call('HSET', GROUPS, name, number, '#' .. number, name)
+  number = whole(number_of(redis.call('HGET', GROUPS, '#'), 0) + 1)
+  redis.call('HSET', GROUPS, '#', number, name, number, '#' .. number, name)
   if string.find(name, '|', 1, true) then
     for single in string.gmatch(name, '[^|]+') do
       local outer = open(single)
@@ -125,8 +130,11 @@ function groups.leave(member, has_failed)
   if not number then return end
   redis.call('ZREM', GROUP_MEMBERS, member)
   for single in string.gmatch(has_failed and name or '', '[^|]+') do
-    local its = redis.call('HGET', GROUPS, single)
-    if its then redis.call('HINCRBY', GROUPS, '#' .. its .. '!', 1) end
+    local its = groups.number_of(single)
+    if its then
+      local field = '#' .. its .. '!'
+      redis.call('HSET', GROUPS, field, whole(number_of(redis.call('HGET', GROUPS, field), 0) + 1))
+    end
   end
   if groups.is_empty(number) then redis.call('ZADD', GROUPS_EMPTIED, 0, number) end
 end
