@@ -88,13 +88,17 @@ def _has_own(request: Request) -> bool:
     return GROUP in request.meta
 
 
+def _is_number(value: Any) -> bool:
+    """Return whether *value* is an integer, such as the number of an order."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _names(meta: dict[str, Any], field: str) -> frozenset[str]:
     value = meta.get(field)
     if value == "":
         return frozenset()
     values = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
-    if any(isinstance(one, int) and not isinstance(one, bool) for one in values):
-        # Such as the number of an order.
-        values = [str(one) if isinstance(one, int) and not isinstance(one, bool) else one for one in values]
+    if any(map(_is_number, values)):
+        values = [str(one) if _is_number(one) else one for one in values]
         return names_of({field: values}, field, LONGEST_GROUP)
     return names_of(meta, field, LONGEST_GROUP)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -427,16 +427,8 @@ class Batch:
             "denied": self.denied,
             "continued": self._of_pushes("continues"),
             "groups": self._of_pushes("groups"),
-            "follows": {
-                str(place): push.after
-                for place, push in enumerate(self.pushes, 1)
-                if push.after and push.payload
-            },
-            "members": {
-                str(place): push.member
-                for place, push in enumerate(self.pushes, 1)
-                if push.groups and not push.payload
-            },
+            "follows": self._of_pushes("after", lambda push: bool(push.payload)),
+            "members": self._of_pushes("member", lambda push: not push.payload),
             "groups_acked": self.groups_acked,
             "left_memory": self.left_memory,
             "is_closing": self.is_closing,
@@ -454,10 +446,10 @@ class Batch:
         }
         return {name: value for name, value in optional.items() if value}
 
-    def _of_pushes(self, name: str) -> dict[str, Any]:
-        """Return the field *name* of the pushes that have it, by the place of the push, from 1."""
-        values = ((str(place), getattr(push, name)) for place, push in enumerate(self.pushes, 1))
-        return {place: value for place, value in values if value}
+    def _of_pushes(self, name: str, chosen: Callable[[Push], bool] = lambda push: True) -> dict[str, Any]:
+        """Return the field *name* of the *chosen* pushes that have it, by the place of the push, from 1."""
+        values = ((str(place), getattr(push, name), push) for place, push in enumerate(self.pushes, 1))
+        return {place: value for place, value, push in values if value and chosen(push)}
 
     def _groups_to_wire(self, with_urls: bool) -> list[list[Any]]:
         """Return the groups of items without the items, as ``lua/exchange/page_items.lua`` reads them."""

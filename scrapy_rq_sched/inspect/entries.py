@@ -192,9 +192,9 @@ class Reader:
 
     def followers(self) -> Iterator[Follower]:
         """Yield the requests that wait for groups."""
-        names = Groups(self.view).names
+        groups = Groups(self.view)  # it reads their names if there is a follower
         for piece in self.entries.scan("ZSCAN", self.view.keys.followers, self._longest):
-            parts, first = _FOLLOWER.fullmatch(piece.data), names.get(int(float(piece.name)), "?")
+            parts, first = _FOLLOWER.fullmatch(piece.data), groups.names.get(int(float(piece.name)), "?")
             if parts is None:
                 problem = "it is not a request that waits for a group"
                 yield Follower([first], Entry("request", piece.data, problem=problem))

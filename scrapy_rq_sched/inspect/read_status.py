@@ -153,7 +153,7 @@ def read_status(view: View) -> Status:
         leased=leased,
         delayed=answers.delayed,
         following=answers.following,
-        unsent_signals=answers.group_news + answers.emptied,
+        unsent_signals=signals,
         failed=answers.failed,
         seeds=seeds,
         seen=seen,

@@ -84,7 +84,10 @@ def _follows(one: Follower, found: Explanation) -> str:
     """Return for which groups a request waits."""
     names = [min(names_in(name)) for name in one.groups]
     first = next((group for group in found.groups if group.name == names[0]), None)
-    left = "" if first is None else f", of which {counted(first.requests, 'request')} are not finished"
+    left = ""
+    if first is not None:
+        verb = "is" if first.requests == 1 else "are"
+        left = f", of which {counted(first.requests, 'request')} {verb} not finished"
     further = f", and then for {shown(names[1:])}" if names[1:] else ""
     return f"It waits until group {names[0]!r} is finished{left}{further}"
 

@@ -82,7 +82,7 @@ class Groups(Part):
         self._known: set[str] = set()
 
     def of(self, request: Request) -> tuple[str, str, int]:
-        """Return the groups of *request*, the groups for which it waits, and its number in this worker.
+        """Return the groups of *request*, those for which it waits, and its number among the grouped ones.
 
         Sets and tuples of groups in its ``meta`` become lists, so that they can be stored. Values that are
         not valid are ignored, with a warning: other code may use these fields for something else.
@@ -106,8 +106,8 @@ class Groups(Part):
                 meta[field] = sorted(meta[field], key=str)
             elif isinstance(meta.get(field), tuple):
                 meta[field] = list(meta[field])
-        self._last_member += 1
-        return joined(groups), joined(after), self._last_member
+        self._last_member += bool(groups)
+        return joined(groups), joined(after), self._last_member if groups else 0
 
     def _groups_of(self, request: Request) -> frozenset[str]:
         """Return the groups of *request*; if they are not valid, only those of its page, with a warning."""

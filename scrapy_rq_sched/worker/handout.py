@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 from scrapy import Request
 
 from ..codec.slots import slot_of
-from ..errors import PayloadError, UnknownCodeError, described, one_line
+from ..errors import PayloadError, UnknownCodeError, UnserializableRequestError, described, one_line
 from ..frontier.messages import Push, rank
 from ..frontier.replies import Lease
 from .admission import Admission, Capacity, Granted
@@ -111,15 +110,14 @@ class Handout:
         if outgoing is None:
             return None
         request, push = outgoing.request, outgoing.push
-        member = push.member if push.groups else 0
         if self._denies.refuses(request.url) or self._needs.refuses_in_memory(request):
             state.releases.forget(push.mode, push.fingerprint)
-            state.groups.left(member)
+            state.groups.left(push.member)
             if slot:
                 state.grants.unused(Counter({slot: 1}))
             return None
         state.groups.cannot_wait(request, push.after)
-        state.groups.begins(request, member)
+        state.groups.begins(request, push.member)
         state.begin(request, None, push.slot, has_grant=bool(slot))
         if slot:
             state.grants.begun(slot, granted.at, now)
@@ -131,7 +129,7 @@ class Handout:
         That is the queue of its slot, if its lease has no slot, but its slot has limits; or the lane of its
         needs, if this worker does not offer what it needs.
 
-        :return: whether it was moved, or set aside because its needs are not valid.
+        :return: whether it was moved, or set aside because it cannot be.
         """
         try:
             lacking = self._needs.lacking(request)
@@ -140,16 +138,22 @@ class Handout:
             if not lacking and (lease.slot or not self._politeness.needs_turns(slot)):
                 return False
             groups, _, member = self._state.groups.of(request)
-        except ValueError as error:
+            payload = lease.payload
+            if groups:
+                # The release of the lease removes the bytes of before from the group.
+                payload = bytes(self._queue.encode_request(request, unique=True))
+        except (ValueError, UnserializableRequestError) as error:
             self._state.fail(lease, str(error))
             self._state.grants.returned(lease)
             return True
         # The request is stored there before its lease is released. It was counted as a page before.
-        push = Push("force", "", rank(request.priority), lease.payload, slot, continues="page", lane=lane)
-        if groups:
-            # Its release removes the bytes of before from the group.
-            again = bytes(self._queue.encode_request(request, unique=True))
-            push = replace(push, payload=again, groups=groups, member=member)
+        push = Push(
+            *("force", "", rank(request.priority), payload, slot),
+            continues="page",
+            lane=lane,
+            groups=groups,
+            member=member,
+        )
         self._state.enqueue(push, request)
         self._state.finish(lease)
         self._state.grants.returned(lease)

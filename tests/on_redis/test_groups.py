@@ -151,7 +151,7 @@ def test_a_duplicate_is_no_member(worker: Client) -> None:
     assert sorted(payloads(worker.take(9))) == ["one", "then"]
 
 
-def test_a_request_after_a_group_that_never_was_begins_at_once_and_this_is_told(worker: Client) -> None:
+def test_a_request_after_an_unknown_group_begins_at_once_with_a_line(worker: Client) -> None:
     assert worker.push("then", after="g").group_news == (GroupNews("never", "g"),)
     assert payloads(worker.take(9)) == ["then"]
 
@@ -383,10 +383,10 @@ def test_an_exchange_tells_of_a_group_once(worker: Client) -> None:
     assert len(worker.say(pushes=pushes).group_news) == 20
 
 
-# -- who is told ---------------------------------------------------------------------------------------
+# -- the signal ---------------------------------------------------------------------------------------
 
 
-def test_one_worker_is_told_that_a_group_has_finished_until_it_confirms(start: Start) -> None:
+def test_one_worker_gets_the_signal_of_a_finished_group_until_it_confirms(start: Start) -> None:
     first, second = start("first"), start("second")
     first.push("one", groups="g")
     assert finish(first, *first.take(9)).groups_finished == (("g", 0),)
@@ -402,7 +402,9 @@ def test_the_crawl_is_not_finished_before_the_worker_confirms(worker: Client) ->
     assert worker.say(groups_acked=["g"], in_hand=0).finished
 
 
-def test_another_worker_is_told_if_the_first_one_dies_or_leaves(start: Start, server: redis.Redis) -> None:
+def test_another_worker_gets_the_signal_if_the_first_one_dies_or_leaves(
+    start: Start, server: redis.Redis
+) -> None:
     dead, heir = start("dead"), start("heir")
     dead.push("one", groups="g")
     finish(dead, *dead.take(9))
@@ -417,7 +419,7 @@ def test_another_worker_is_told_if_the_first_one_dies_or_leaves(start: Start, se
     assert third.say().groups_finished == (("g", 0),)
 
 
-def test_a_worker_that_closes_is_not_told(start: Start) -> None:
+def test_a_worker_that_closes_gets_no_signal(start: Start) -> None:
     closing, other = start("closing"), start("other")
     closing.push("one", groups="g")
     assert finish(closing, *closing.take(9), is_closing=True).groups_finished == ()

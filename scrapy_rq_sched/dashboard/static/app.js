@@ -398,7 +398,7 @@ function limits() {
     const said = found.map(([limit, count]) => `${counted(count, "worker")}: ${limit}`).join(", ");
     put(legend, said);
     const unmet = status.unmet.map((one) => `No worker that is alive offers ${one.needs.join(" and ")}: requests that need it wait`);
-    const following = status.following && `${counted(status.following, "request")} wait until a group is finished`;
+    const following = status.following && `${counted(status.following, "request")} ${status.following === 1 ? "waits" : "wait"} until a group is finished`;
     const remarks = [...unmet, following, frontier.unshared && `Not shared: ${frontier.unshared}`, status.cut && `Read in part: ${status.cut}`].filter(Boolean);
     more.hidden = !remarks.length;
     put(more, clean(remarks.join(". ")));

@@ -33,13 +33,13 @@ if slots.are_shared then shared_slots.leave(worker) end
 if returns == '1' then lost.add(worker, now, now, true) else lost.remove(worker) end
 if is_member then events.tell_gone(worker, 'worker_left') end
 local knows_the_end = is_member and not redis.call('HGET', WORKER .. worker, 'over')
-if left == 0 then groups.forget_worker(worker) end
 if left > 0 then
   -- The worker could not report the fate of these leases. They are reclaimed like a dead worker's, but at once.
   redis.call('ZADD', WORKERS, now, worker)
   redis.call('HSET', WORKER .. worker, 'left', 1)
   redis.call('PEXPIRE', WORKER .. worker, 86400000)
 else
+  groups.forget_worker(worker)
   redis.call('ZREM', WORKERS, worker)
   fleet.forget(worker)
   -- A late exchange of this worker must not make it join again.

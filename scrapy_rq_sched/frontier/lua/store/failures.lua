@@ -79,12 +79,8 @@ function failures.set_aside(worker, lease, reason, traceback, deliveries, most, 
     history = history,
   }
   if traceback ~= '' then entry.traceback = traceback end
-  if seeds.kinds[kind] then entry.key_type = kind end
   if slot ~= '' then entry.slot = slot end
-  if kind == 'request' or kind == 'drop' then
-    entry.groups = groups.name_of(request)
-    groups.released(request, true)
-  end
+  if seeds.kinds[kind] then entry.key_type = kind else entry.groups = groups.released(request, true) end
   redis.call('HDEL', HISTORY, redis.sha1hex(request))
   items.drop(worker, lease[1])
   append(worker, entry, request, most, is_quiet)

@@ -3,10 +3,10 @@
 --
 -- GROUPS: a hash. '<name>' is the number of an open group, '#<number>' its name, '#<number>!' how many of its requests were
 -- set aside; '#' is the last number. META's field groups is there once a group was used.
--- GROUP_MEMBERS: a sorted set of the members. Score: the number of the group times SPAN; plus a number below SPAN that rises with time,
--- so that members of a large group that come and go together are near each other in memory. A request is a member from when it is stored until it is
--- finished, set aside or dropped, wherever it is meanwhile: so no move needs to be counted. All requests of groups have
--- different bytes.
+-- GROUP_MEMBERS: a sorted set of the members. Score: the number of the group times SPAN, plus a number below SPAN that rises
+-- with time: so members of a large group that come and go together are near each other in memory. A request is a member from
+-- when it is stored until it is finished, set aside or dropped, wherever it is meanwhile: so no move needs to be counted. All
+-- requests of groups have different bytes.
 -- A request may be in several groups. Together these are one more group, named '<name>|<name>'. While that one has members,
 -- '@<its number>@<number>' is a member of each of them.
 -- GROUPS_EMPTIED: numbers of groups without members. exchange/followers.lua closes them.
@@ -124,7 +124,7 @@ function groups.empty(number)
   redis.call('ZADD', GROUPS_EMPTIED, 0, number)
 end
 
--- Remove a member from its group. has_failed: it was set aside
+-- Remove a member from its group. has_failed: it was set aside. -> the name of the group; nil if it was in none
 function groups.leave(member, has_failed)
   local number, name = group_of(member)
   if not number then return end
@@ -137,11 +137,12 @@ function groups.leave(member, has_failed)
     end
   end
   if groups.is_empty(number) then redis.call('ZADD', GROUPS_EMPTIED, 0, number) end
+  return name or nil
 end
 
--- Note that a request has left the frontier. has_failed: it was set aside
+-- Note that a request has left the frontier; as groups.leave
 function groups.released(request, has_failed)
-  if groups.are_used() then groups.leave(groups.member(request), has_failed) end
+  if groups.are_used() then return groups.leave(groups.member(request), has_failed) end
 end
 
 -- Note that the bytes of a request have changed.

@@ -16,8 +16,12 @@ for i = 1, n do
 end
 for i = 1, n do
   local converted, failed = ARGV[at + 3 * i - 2], ARGV[at + 3 * i - 1]
-  if converted ~= '' then groups.replaced(tail[n - i + 1], converted) else groups.released(tail[n - i + 1], true) end
-  if converted ~= '' then redis.call('LPUSH', REQUESTS, converted) end
+  if converted ~= '' then
+    groups.replaced(tail[n - i + 1], converted)
+    redis.call('LPUSH', REQUESTS, converted)
+  else
+    groups.released(tail[n - i + 1], true)
+  end
   if failed ~= '' then redis.call('RPUSH', FAILED, failed) end
 end
 redis.call('LTRIM', REQUESTS, 0, -n - 1)

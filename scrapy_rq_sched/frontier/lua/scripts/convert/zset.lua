@@ -11,8 +11,12 @@ for _ = 1, number() do
   local entry, converted, failed = argument(), argument(), argument()
   local score = redis.call('ZSCORE', REQUESTS, entry)
   if score and converted ~= entry then
-    if converted ~= '' then groups.replaced(entry, converted) else groups.released(entry, true) end
-    if converted ~= '' then redis.call('ZADD', REQUESTS, score, converted) end
+    if converted ~= '' then
+      groups.replaced(entry, converted)
+      redis.call('ZADD', REQUESTS, score, converted)
+    else
+      groups.released(entry, true)
+    end
     if failed ~= '' then redis.call('RPUSH', FAILED, failed) end
     redis.call('ZREM', REQUESTS, entry)
   end
