@@ -9,6 +9,7 @@ from typing import Any
 
 from . import keys
 from .codec.event_types import TEXTS
+from .codec.pools import Pool
 from .codec.setting_reader import SettingReader as Read
 from .codec.slot_rules import LONGEST_DELAY, SlotRule
 from .errors import SettingError
@@ -149,6 +150,8 @@ class FrontierSettings:
     offers: frozenset[str] = setting("FRONTIER_OFFERS", Read.names, frozenset())
     #: ``FRONTIER_GROUP_FAILED``: what becomes of requests that wait for a group with failed requests
     group_failed: str = setting("FRONTIER_GROUP_FAILED", Read.choice, "run", ("run", "drop"))
+    #: ``FRONTIER_POOLS``: sets of items that are for one user at a time
+    pools: tuple[Pool, ...] = setting("FRONTIER_POOLS", Read.pools, (), repr=False)
     #: ``FRONTIER_SLOT_GIVE_UP``, in seconds; 0: never
     slot_give_up: float = setting("FRONTIER_SLOT_GIVE_UP", Read.number, 0.0, 0)
     #: ``FRONTIER_SLOTS``

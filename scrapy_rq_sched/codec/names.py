@@ -61,7 +61,8 @@ def joined(names: Collection[str]) -> str:
 
 def names_in(name: str) -> frozenset[str]:
     """Return the names in what :func:`joined` returns, as the user gave them."""
-    return frozenset(map(unquote, filter(None, name.split("|"))))
+    # The name of a lane may end with that of a pool: see pools.py.
+    return frozenset(unquote(one) for one in name.split("|") if one and not one.startswith("~"))
 
 
 def shown(names: Iterable[str]) -> str:

@@ -16,6 +16,7 @@ from ..errors import SettingError
 from ..servers.addresses import show_webhook
 from .lists import as_list
 from .names import as_names
+from .pools import Pool, pools_in
 from .slot_rules import SlotRule, slot_rules
 from .templates import check_job, is_template, templates_of_seeds
 
@@ -45,6 +46,10 @@ class SettingReader:
     def slots(self, name: str, default: tuple[SlotRule, ...]) -> tuple[SlotRule, ...]:
         """Return a setting that must be a mapping of the limits of slots."""
         return slot_rules(name, self._settings.get(name)) or default
+
+    def pools(self, name: str, default: tuple[Pool, ...]) -> tuple[Pool, ...]:
+        """Return a setting that must be a mapping of pools."""
+        return pools_in(name, self._settings.get(name)) or default
 
     def boolean(self, name: str, default: bool) -> bool:
         """Return a setting that must be True or False."""

@@ -16,6 +16,7 @@ from twisted.internet.error import ConnectError, DNSLookupError
 from twisted.internet.error import TimeoutError as TwistedTimeoutError
 from twisted.web.client import ResponseNeverReceived
 
+from ..codec.pools import GIVEN
 from ..codec.slots import slot_name
 from ..errors import one_line
 
@@ -44,6 +45,7 @@ class Answer(NamedTuple):
     :param sent: when its request was sent, by the monotonic clock.
     :param is_by_proxy: whether it came through a proxy, which may have answered itself.
     :param latency: its latency in seconds, for AutoThrottle; None if it does not count.
+    :param pools: the pools of which its request has items.
     """
 
     slot: str
@@ -53,6 +55,7 @@ class Answer(NamedTuple):
     is_by_proxy: bool
     headers: Any
     latency: float | None = None
+    pools: tuple[str, ...] = ()
 
     @property
     def has_rate_limit(self) -> bool:
@@ -122,4 +125,8 @@ class Answers:
         if meta.get("autothrottle_dont_adjust_delay") is True:
             latency = None
         is_by_proxy = bool(meta.get("proxy"))
-        self._hear(Answer(slot, response.status, request.url, sent, is_by_proxy, response.headers, latency))
+        given = meta.get(GIVEN)
+        pools = tuple(given.get("pools", ())) if isinstance(given, dict) else ()
+        self._hear(
+            Answer(slot, response.status, request.url, sent, is_by_proxy, response.headers, latency, pools)
+        )

@@ -25,6 +25,7 @@ from ..errors import ScrapyInternalsError
 from ..runtime.event_loop import EventLoop
 from .answers import Answer, Answers, Failure
 from .downloader_slots import DownloaderSlots
+from .items import ItemAnswers, Items, cookie_jars
 from .output import GroupInheritance
 from .robots import check_all_waiting
 from .throttle import ThrottleSettings, take_over
@@ -159,6 +160,13 @@ class EngineBridge:
         """Tell *hear* each answer that the downloader gets, and *miss* each request whose site has none."""
         # Signals reference their receivers weakly.
         self._answers.append(Answers(self._engine, self.slots.reached_at, hear, miss))
+
+    def watch_items(self, items: Items) -> None:
+        """Tell *items* what is answered to requests with items of pools, and give it their cookies."""
+        # Signals reference their receivers weakly.
+        self._item_answers = ItemAnswers(self._engine, items)
+        if (jars := cookie_jars(self._engine)) is not None:
+            items.jars = jars
 
     def name_end(self, reason: Callable[[], str]) -> None:
         """Let Scrapy close an idle spider for the reason that *reason* returns, if it is not empty.

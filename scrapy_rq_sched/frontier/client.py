@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ..codec.names import joined
+from ..codec.pools import entries
 from ..codec.slot_limits import SlotPolicy
 from ..connection import RedisError, RedisTimeoutError, ResponseError, server_may_wait
 from ..keys import Keys
 from . import refusals
 from .messages import FORMAT, Batch, FleetConfig
+from .pool_key import items_at
 from .replies import Membership, Reply
 from .scripts import filter_step, register, register_function
 
@@ -121,6 +123,9 @@ class Frontier:
         self._all_keys = keys.all()
         # Whether the next exchange carries the limits of slots: the frontier does not know them.
         self._sends_policy = True
+        # The arguments with the pools in this worker's settings, once they were read.
+        self._pools_sent: list[Any] = []
+        self._fill_pools = register(server, "pools")
         self._open = register(server, "open", discipline, dupefilter)
         self._exchange = register_function(server, "exchange", discipline, dupefilter)
         self._leave = register(server, "leave", discipline, dupefilter)
@@ -165,6 +170,7 @@ class Frontier:
         :raises FleetFinishedError: if the crawl finished while this worker waited.
         :raises FleetStoppedError: if the fleet was told to stop while this worker waited.
         :raises RedisUnsuitableError: if a key has the wrong type.
+        :raises SettingError: if the items of a pool in this worker's settings are not valid.
         :raises FrontierMismatchError: if the frontier was made with other settings.
         """
         # Load the script now, while there is time. Otherwise the first exchange would need two round trips.
@@ -197,6 +203,8 @@ class Frontier:
             return Waiting(place, taken, arrival.decode(), free_in / 1000, others)
         if problem:
             raise refusals.to_join(problem, rest, self.keys)
+        if self.config.pools:
+            self.fill_pools()
         flushed, kept_for, *counts, unflushed = rest
         opened = Opened(bool(flushed), kept_for.decode(), *counts)
         return replace(opened, unflushed=unflushed.decode())
@@ -215,7 +223,22 @@ class Frontier:
                 raise refusal from error
             raise
         self._sends_policy = reply.wants_policy or reply.membership == Membership.ROLLED_BACK
+        if reply.wants_pools:
+            self.fill_pools()
         return reply
+
+    def fill_pools(self) -> None:
+        """Store the pools of this worker's settings, with their items. May be repeated.
+
+        :raises SettingError: if an item is not valid.
+        """
+        if not self._pools_sent:
+            arguments: list[Any] = []
+            for pool in self.config.pools:
+                items = list(entries(pool, items_at(self.server, pool.key)))
+                arguments += [pool.wire_name, pool.limits, len(items), *itertools.chain(*items)]
+            self._pools_sent = ["fill", self.worker, len(self.config.pools), *arguments]
+        self._fill_pools(keys=self._all_keys, args=self._pools_sent)
 
     def _sent(self, arguments: Sequence[Any]) -> Reply:
         """Send an exchange, and wait for replicas if the settings ask for it."""

@@ -10,12 +10,13 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from ..codec.names import joined
 from ..codec.needs import place_of
+from ..codec.pools import Pool
 from ..codec.slot_limits import SlotPolicy
 from .close_limits import NEVER, CloseLimits
 
 PushMode = Literal["filter", "force", "start", "start+filter"]
 #: The bottleneck of a worker: see ``worker/reports.py``.
-BottleneckName = Literal["politeness", "callbacks", "concurrency", "redis", "needs", "none"]
+BottleneckName = Literal["politeness", "callbacks", "concurrency", "redis", "needs", "pool", "none"]
 BOTTLENECKS: tuple[BottleneckName, ...] = get_args(BottleneckName)
 
 
@@ -171,6 +172,7 @@ class FleetConfig:
     :param offers: what this worker offers to requests that need it.
     :param group_failed: what becomes of requests that wait for a group of which requests were set aside:
         ``run``, or ``drop``.
+    :param pools: the pools in this worker's settings.
     """
 
     lease_timeout: float = 30.0
@@ -196,6 +198,7 @@ class FleetConfig:
     max_pages: int = 0
     offers: frozenset[str] = frozenset()
     group_failed: str = "run"
+    pools: tuple[Pool, ...] = ()
 
     @property
     def lease_ms(self) -> int:
@@ -320,6 +323,12 @@ class Batch:
     groups_acked: list[str] = field(default_factory=list)
     left_memory: list[int] = field(default_factory=list)
     is_closing: bool = False
+    #: News of items of pools, each with its pool and its name in Redis; and by pool, the item that this
+    #: worker has for its life, empty if it has none yet.
+    pool_reports: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
+    own_items: dict[str, str] = field(default_factory=dict)
+    #: If it has such items: for how many milliseconds it has had no request.
+    idle: int = 0
     #: Items of pages.
     item_groups: list[ItemGroup] = field(default_factory=list)
     #: The requests of the pushes. Only a user's own queue needs them.
@@ -432,6 +441,10 @@ class Batch:
             "groups_acked": self.groups_acked,
             "left_memory": self.left_memory,
             "is_closing": self.is_closing,
+            "pools": bool(config.pools),
+            "pool_reports": self.pool_reports,
+            "own_items": self.own_items,
+            "idle": self.idle,
             "drops_followers": config.group_failed == "drop",
             "given_back": len(self.given_back),
             "refused": len(self.refused),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from ..codec.needs import split_place
 from ..codec.slot_limits import SlotLimits
@@ -27,6 +28,7 @@ class Lease:
     :param slot: the name of its slot; empty if the slot is unknown.
     :param begin: when it may begin, in milliseconds by the server's clock; 0: at once.
     :param lane: the name of its needs; empty if it has none.
+    :param item: the name of the item that it has of its pool; empty if it has none.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Lease:
     slot: str = ""
     begin: float = 0.0
     lane: str = ""
+    item: str = ""
 
 
 class LeaseValue(NamedTuple):
@@ -43,6 +46,7 @@ class LeaseValue(NamedTuple):
 
     :param score: the score of its request, or ``0``.
     :param since: when the lease began, in seconds since 1970, by the server's clock; 0 if unknown.
+    :param item: the item that its request has of its pool, as its name stands in Redis; empty if it has none.
     """
 
     kind: str
@@ -52,6 +56,7 @@ class LeaseValue(NamedTuple):
     slot: str
     begin: float
     payload: bytes
+    item: str = ""
 
 
 def parse_lease(value: bytes) -> LeaseValue:
@@ -61,8 +66,9 @@ def parse_lease(value: bytes) -> LeaseValue:
     """
     kind, score, particulars, payload = value.split(b" ", 3)
     deaths, since, slot, begin = (*particulars.split(b"@", 3), b"", b"", b"")[:4]
+    place, _, item = text_of(slot).partition("#")
     return LeaseValue(
-        kind.decode(), score, int(deaths), whole_of(since), text_of(slot), number_of(begin), payload
+        kind.decode(), score, int(deaths), whole_of(since), place, number_of(begin), payload, item
     )
 
 
@@ -122,11 +128,14 @@ class Order(str, Enum):
     #: For this worker only: begin no request, because another worker has its place
     #: (``FRONTIER_MAX_WORKERS``).
     WAIT = "wait"
+    #: For this worker only: begin no request, because it needs an item of a pool for its life, and none is
+    #: free (``FRONTIER_POOLS``).
+    ITEM = "item"
 
     @property
     def begins_nothing(self) -> bool:
         """Whether a worker with this order begins no request, not even one that it holds."""
-        return self in (Order.PAUSE, Order.STOP, Order.WAIT)
+        return self in (Order.PAUSE, Order.STOP, Order.WAIT, Order.ITEM)
 
 
 #: The time of a turn that may begin at once.
@@ -244,6 +253,18 @@ class Reply:
     #: their requests were set aside.
     group_news: tuple[GroupNews, ...] = ()
     groups_finished: tuple[tuple[str, int], ...] = ()
+    #: The items of the leases, and those that this worker has for its life from now on, each with its pool,
+    #: its name, its value and its cookies, both in JSON; the pool of which it needs one and has none; and the
+    #: items that its reports have retired, each with its pool and the reason.
+    pool_items: tuple[tuple[str, str, str, str], ...] = ()
+    own_items: tuple[tuple[str, str, str, str], ...] = ()
+    lacks_item: str = ""
+    #: When an item is free for which requests wait, in milliseconds; None if that is not known, or if there
+    #: is one.
+    next_item: float | None = None
+    retired_items: tuple[tuple[str, str, str], ...] = ()
+    #: Whether the frontier does not know the pools of this worker's settings.
+    wants_pools: bool = False
     #: How many slots have waiting requests; 0 if no slot has limits.
     slots: int = 0
     #: The other worker that has the turns of the only slot with waiting requests, if this worker asked in
@@ -338,6 +359,17 @@ class Reply:
             unmet=tuple(head.get("unmet") or ()),
             group_news=tuple(GroupNews(*news) for news in head.get("group_news") or ()),
             groups_finished=tuple((name, failed) for name, failed in head.get("groups_finished") or ()),
+            pool_items=tuple(
+                _items((*name.split(" "), *its) for name, its in (head.get("pool_items") or {}).items())
+            ),
+            own_items=tuple(_items((pool, *its) for pool, its in (head.get("own_items") or {}).items())),
+            next_item=head.get("next_item"),
+            lacks_item=unquote(head.get("lacks_item", "")),
+            retired_items=tuple(
+                (unquote(pool), unquote(item), reason)
+                for pool, item, reason in head.get("retired_items") or ()
+            ),
+            wants_pools=head.get("wants_pools", False),
             slots=head.get("slots", 0),
             owner=head.get("owner", ""),
             items=head.get("items"),
@@ -360,6 +392,12 @@ def _limits(wire: Any) -> SlotLimits | None:
     return SlotLimits.parse([delay, jitter, concurrency])
 
 
+def _items(wire: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the items of pools in *wire*: pool, item, value, cookies."""
+    for pool, item, value, cookies in wire:
+        yield unquote(pool), unquote(item), value, cookies
+
+
 def _given(wire: Any) -> dict[str, list[float]]:
     """Return the turns that were given, without anything that is not a turn."""
     if not isinstance(wire, dict):
@@ -375,7 +413,10 @@ def _leases(flat: list[Any]) -> Iterator[Lease]:
     for name, value in zip(*[iter(flat)] * 2, strict=True):
         parsed = parse_lease(value)
         slot, lane = split_place(parsed.slot)
-        yield Lease(name.decode(), parsed.kind, parsed.deaths, parsed.payload, slot, parsed.begin, lane)
+        yield Lease(
+            *(name.decode(), parsed.kind, parsed.deaths, parsed.payload),
+            *(slot, parsed.begin, lane, unquote(parsed.item)),
+        )
 
 
 class Part:

@@ -155,6 +155,38 @@ class Table:
         "were set aside, and the worker that sends it",
         Use.DERIVED,
     )
+    pools = Key(
+        "{prefix}:pools",
+        ("hash",),
+        "the pools (`FRONTIER_POOLS`): `<pool>` has the delay (milliseconds), the concurrency, and the "
+        "number of bad answers in a row after which an item is retired; `-<pool> <item>` is there if an "
+        "operator has removed an item",
+        Use.ARGUMENT,
+        lasting=True,
+    )
+    pool_items = KeyPattern(
+        "{pools}:items:<pool>",
+        ("zset",),
+        "the items of a pool. Score: the server's time (milliseconds) from which a user may have the item; "
+        "`inf` while it is in use, or if it is retired",
+        Use.DERIVED,
+        lasting=True,
+    )
+    pool_item = KeyPattern(
+        "{pools}:item:<pool>/<item>",
+        ("hash",),
+        "an item: its value and its cookies, **both secret**; until when it rests and why; whether it is "
+        "retired; how often it was given",
+        Use.DERIVED,
+        lasting=True,
+    )
+    pool_uses = Key(
+        "{pools}:uses",
+        ("zset",),
+        "which items are in use: `<pool> <item> <worker>/<lease>`, without a lease if the worker has it for "
+        "its life. All scores are 0",
+        Use.DERIVED,
+    )
     slot_limits = Key(
         "{prefix}:slots:limits",
         ("hash",),

@@ -304,7 +304,7 @@ class Admission:
         self._by_priority = settings.order == "priority"
         self._lease_timeout = settings.lease_timeout
         #: For all requests.
-        self._of_worker: tuple[Rule, ...] = (self._room, self._order)
+        self._of_worker: tuple[Rule, ...] = (self._room, self._order, self._items)
         #: For all requests but those in memory without limits, which only the engine bounds.
         self._of_load: tuple[Rule, ...] = () if engine is None else (self._load,)
         #: For the next request of each slot, a lease or one in memory.
@@ -395,7 +395,9 @@ class Admission:
 
     def next_time(self, now: float) -> float | None:
         """Return when the first request that waits for a time may begin; None if no request waits for one."""
-        return min(self._times(now), default=None)
+        first = min(self._times(now), default=None)
+        block = self._items(now)
+        return first if block is None or block.until is None else max(first or 0.0, block.until)
 
     def to_memory(self, kept: Iterable[Outgoing]) -> None:
         """Put requests into this worker's memory, to be crawled from there."""
@@ -448,6 +450,9 @@ class Admission:
 
     def _room(self, now: float) -> Block | None:
         return Block(Cause.ROOM) if self._capacity.is_full else None
+
+    def _items(self, now: float) -> Block | None:
+        return self._state.pools.block(now)
 
     def _load(self, now: float) -> Block | None:
         return self._capacity.load_block()

@@ -54,5 +54,10 @@ class ServerClock:
         return 1000 * (local + self._offset)
 
     @property
+    def doubt(self) -> float:
+        """The seconds by which an estimate may be wrong."""
+        return self._samples[0].doubt / 2 if self._samples else 0.0
+
+    @property
     def _offset(self) -> float:
         return self._samples[0].offset if self._samples else 0.0

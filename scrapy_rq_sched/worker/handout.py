@@ -97,6 +97,13 @@ class Handout:
         if self._is_elsewhere(lease, made):
             return None
         state.groups.begins(made)
+        try:
+            state.pools.begins(made, lease)
+        except ValueError as error:
+            state.pools.finished(made)
+            state.fail(lease, str(error))
+            state.grants.returned(lease)
+            return None
         has_grant = lease.begin > 0
         state.begin(made, lease, lease.slot, has_grant)
         if has_grant:
@@ -118,6 +125,7 @@ class Handout:
             return None
         state.groups.cannot_wait(request, push.after)
         state.groups.begins(request, push.member)
+        state.pools.begins(request, None)
         state.begin(request, None, push.slot, has_grant=bool(slot))
         if slot:
             state.grants.begun(slot, granted.at, now)
@@ -127,13 +135,13 @@ class Handout:
         """Move *request* to its place if it was queued elsewhere, by another program or version.
 
         That is the queue of its slot, if its lease has no slot, but its slot has limits; or the lane of its
-        needs, if this worker does not offer what it needs.
+        needs, if this worker does not offer what it needs; or of its pool, if it came without an item.
 
         :return: whether it was moved, or set aside because it cannot be.
         """
         try:
-            lacking = self._needs.lacking(request)
-            lane = self._needs.lane(request) if lacking else lease.lane
+            lacking = self._needs.lacking(request) or self._state.pools.lacks_item(request, lease)
+            lane = self._state.pools.lane(request, self._needs.lane(request)) if lacking else lease.lane
             slot = lease.slot or slot_of(request)
             if not lacking and (lease.slot or not self._politeness.needs_turns(slot)):
                 return False

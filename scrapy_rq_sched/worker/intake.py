@@ -70,10 +70,16 @@ class Intake:
         """Put *request* into the outbox; return False if it is a known duplicate, denied, or refused."""
         if self._denies.refuses(request.url):
             return False
+        self._state.pools.forget_given(request)
         try:
             lane = self._needs.lane(request)
         except ValueError as error:
             self._needs.refuse(request, str(error))
+            return False
+        try:
+            lane = self._state.pools.lane(request, lane)
+        except ValueError as error:
+            self._state.pools.refuse(request, str(error))
             return False
         groups, after, member = self._state.groups.of(request)
         forget_assigned_slot(request)
@@ -88,6 +94,9 @@ class Intake:
             return False
         payload = self._payload(request, mode, is_grouped=bool(groups))
         if lane and not payload and self._needs.refuses_in_memory(request):
+            return False
+        if not payload and self._state.pools.cannot_have_item(request):
+            self._state.pools.refuse(request, "it cannot be stored in Redis to wait for an item of its pool")
             return False
         if not payload:
             self._state.groups.cannot_wait(request, after)
@@ -228,7 +237,8 @@ class StartGate:
         """
         enough = self._capacity.is_full or len(self._state.memory) >= self._settings.outbox_size
         no_room = reply is not None and bool(reply.full)
-        waits = enough or no_room or self._state.order != Order.CRAWL
+        # A worker that waits for an item must not keep the fleet from being finished.
+        waits = enough or no_room or self._state.order not in (Order.CRAWL, Order.ITEM)
         return waits or self._holds_first() or self._holds_lazy_start(reply)
 
     def _holds_first(self) -> bool:

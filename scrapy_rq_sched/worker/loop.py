@@ -53,6 +53,7 @@ class ExchangeLoop:
         self._outage = Outage(session.frontier.server)
         self._has_sent_the_end = False
         self._cancel_timer: Callable[[], None] = lambda: None
+        self._cancel_item: Callable[[], None] = lambda: None
 
     def start(self, at_once: bool) -> None:
         """Begin to exchange.
@@ -201,6 +202,18 @@ class ExchangeLoop:
             self.kick()
         else:
             self._wait_for_seed(reply)
+            self._wait_for_item(reply)
+
+    def _wait_for_item(self, reply: Reply) -> None:
+        """Exchange when an item is free for which requests wait: a tick may come later."""
+        wait = self._schedule.wait_for_item(reply)
+        if wait is not None:
+            self._cancel_item()
+            self._cancel_item = self._event_loop.call_later(wait, self._item_is_free)
+
+    def _item_is_free(self) -> None:
+        if self._stopping is None and self._session.wanted > self._session.capacity.at_hand:
+            self.kick()
 
     def _go_on_stopping(self, stopping: Deferred[None]) -> None:
         self._session.prepare()

@@ -42,6 +42,7 @@ class Cause(Enum):
     TIME = "time"  #: the time of the turn has not come
     LATE = "late"  #: the turn is so late that another worker may have it
     ANSWER = "answer"  #: the site asks to wait, or is asked too fast; the frontier's reply has the new limits
+    ITEM = "item"  #: it needs an item of a pool for its life, and has none, or uses it
     SUSPECT = "suspect"  #: workers died of it, and Redis does not know yet that this one begins it
     EMPTY = "empty"  #: this worker has no request to begin
 

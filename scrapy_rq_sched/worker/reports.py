@@ -120,15 +120,17 @@ class Bottleneck(Part):
     def _cause(self, reply: Reply | None, engine: EngineBridge, is_busy: bool, now: float) -> BottleneckName:
         if self._capacity.cut_off:
             return "redis"
-        if reply is None or self._state.order != Order.CRAWL:
+        if reply is None or self._state.order not in (Order.CRAWL, Order.ITEM):
             return "none"
         block = self._admission.block(now)
         cause = None if block is None else block.cause
         is_empty = cause is Cause.EMPTY and reply.waiting
+        if cause is Cause.ITEM or self._state.order == Order.ITEM:
+            return "pool"
         if cause in (Cause.TIME, Cause.ANSWER):
             return "politeness"
         if is_empty and reply.why:
-            return "needs" if reply.why == "needs" else "politeness"
+            return reply.why if reply.why in ("needs", "pool") else "politeness"  # type: ignore[return-value]
         full = engine.backs_out()
         if is_busy or full == "scraper":
             return "callbacks"

@@ -170,6 +170,14 @@ class ExchangeSchedule:
         is_near = self._near(reply.next_turn) <= time.monotonic()
         return is_later and is_near and session.wanted > session.capacity.at_hand
 
+    def wait_for_item(self, reply: Reply) -> float | None:
+        """Return in how many seconds an item of a pool is free, so that it is time to ask; None: unknown."""
+        if reply.next_item is None:
+            return None
+        now = time.monotonic()
+        at = self._session.state.clock.local(reply.next_item) + self._session.state.clock.doubt
+        return max(at, self._last_exchange + reply.workers / POLLS, now) - now
+
     def _is_parked_due(self, reply: Reply) -> bool:
         """Return whether a request that was set back may begin now, but could not at the last exchange."""
         due = reply.next_parked

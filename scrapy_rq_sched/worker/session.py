@@ -12,12 +12,15 @@ from typing import Any
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
+from twisted.internet.defer import Deferred
 
 from ..assembly.dupefilter import filters_in_exchange, load_fingerprints
 from ..assembly.queue import is_custom
 from ..codec.names import names_in
+from ..engine.answers import Answer
 from ..engine.bridge import EngineBridge
 from ..engine.robots import hear_crawl_delays
+from ..errors import frontier_command
 from ..frontier.client import Frontier
 from ..frontier.close_limits import MAX_PAGES, CloseLimits
 from ..frontier.messages import Batch, ItemGroup, Push, rank
@@ -85,8 +88,14 @@ class Session(Part):
         groups = state.groups
         groups.are_kept, groups.stats = not is_custom(queue), self._stats
         groups.send_signal = self._send_group_finished
+        state.pools.are_kept, state.pools.stats = not is_custom(queue), self._stats
+        state.pools.command = frontier_command("pool", spider.name)
         if engine is not None:
             groups.uses_groups = engine.inherit_groups
+            if state.pools:
+                engine.watch_items(state.pools)
+            if state.pools.are_for_worker:
+                spider.pool = state.pools.own  # type: ignore[attr-defined]  # for the user's callbacks
         self._intake = Intake(
             *(state, spider, queue, dupefilter, fingerprint, self.notices, engine),
             *(settings.by_slot, self.deny_list, self.needs),
@@ -114,7 +123,7 @@ class Session(Part):
         self.outside = OutsideRequests(state.requests, self.politeness, state.clock)
         if engine is not None:
             if self.politeness.backs_off:
-                engine.watch_answers(state.answers.hear, state.answers.miss)
+                engine.watch_answers(self._hear_answer, state.answers.miss)
             if self.politeness.throttle is not None:
                 engine.watch_answers(latencies.hear)
             if self.politeness.obeys_crawl_delays and settings.crawl_delay_max:
@@ -125,7 +134,7 @@ class Session(Part):
             self.outside.is_held = state.answers.held.__contains__
             self.outside.is_closing = lambda: self.closing
             self.outside.latency = lambda: limits.latency
-            engine.slots.hold = self.outside.hold
+            engine.slots.hold = self._hold
             self.deny_list.changed = engine.deny(self.deny_list.refuses, self.outside.refuse)
             gate = StartGate(state, limits, settings, engine)
             engine.holds_start = lambda: not self.closing and gate.holds(self.last_reply)
@@ -140,7 +149,7 @@ class Session(Part):
         self.parts: tuple[Part, ...] = (
             *(state, state.outbox, state.releases, state.items),
             *(state.start_reports, state.grants, state.answers, state.local_only),
-            *(self.deny_list, self.needs, groups, self.slot_sync, self.outside, latencies),
+            *(self.deny_list, self.needs, groups, state.pools, self.slot_sync, self.outside, latencies),
             *(self._totals, self._bottleneck, self),
         )
         self._batches = self._asked = 0
@@ -173,6 +182,21 @@ class Session(Part):
                 self.engine.wake_at(next_time)
         return request
 
+    def _hear_answer(self, answer: Answer) -> None:
+        """Note the answer of a site, unless it is about the item of a pool: that account is too fast."""
+        if not self.state.pools.concern(answer.pools, answer.status):
+            self.state.answers.hear(answer)
+
+    def _hold(self, request: Request, slot: str) -> Deferred[None] | None:
+        """Return a Deferred that fires when *request* may be sent; None if it may be sent now."""
+        pools = self.state.pools
+        at = 0.0 if not pools or self.state.requests.has(request) else pools.delay_outside(request)
+        if not at or self.engine is None:
+            return self.outside.hold(request, slot)
+        waits: Deferred[None] = Deferred()
+        self.engine.call_at(at, lambda: waits.callback(None))
+        return waits.addCallback(lambda _: self.outside.hold(request, slot))
+
     def _reason_to_end(self) -> str:
         reply = self.last_reply
         return MAX_PAGES if self.finished.is_running and reply is not None and reply.is_capped else ""
@@ -203,7 +227,8 @@ class Session(Part):
                 self._intake.start_is_over()
             self.closing = self.closing or self.engine.closing()
         self.slot_sync.closing = state.grants.closing = state.groups.closing = self.closing
-        if self.closing or state.order in (Order.PAUSE, Order.WAIT):
+        state.pools.closing = self.closing
+        if self.closing or state.order in (Order.PAUSE, Order.WAIT, Order.ITEM):
             state.give_back()
         state.ready.look_at_stuck()
         state.ready.look_at_loaded()
@@ -246,7 +271,8 @@ class Session(Part):
         """How many leases to have ready."""
         if self.closing or self.state.order != Order.CRAWL:
             return 0
-        return self.capacity.target if self.want_by_hand is None else self.want_by_hand
+        most = self.capacity.target if self.want_by_hand is None else self.want_by_hand
+        return int(min(most, self.state.pools.most))
 
     @property
     def is_busy(self) -> bool:
@@ -323,7 +349,7 @@ class Session(Part):
         state.requests.uncount([slot for slot in reply.recalled if not self.politeness.counts(slot)])
         outcome = self.apply(reply)
         if reply.order != order_before:
-            self._obey(reply)
+            self._obey(reply, order_before)
         # First this worker's own state: statistics and signals run foreign code, which may raise exceptions.
         for lease in reply.leases:
             if self.closing:
@@ -352,10 +378,10 @@ class Session(Part):
         if self.engine is not None and (news or idle_is_over or reply.order != order_before):
             self.engine.wake()
 
-    def _obey(self, reply: Reply) -> None:
-        """Obey a new instruction to all workers."""
+    def _obey(self, reply: Reply, before: Order) -> None:
+        """Obey a new instruction to all workers, which replaces that of *before*."""
         self._standstill.begun()
-        self.notices.order_changed(reply)
+        self.notices.order_changed(reply, before)
         if reply.order == Order.STOP and self.engine is not None:
             self.engine.close(reply.stop_reason)
 

@@ -22,6 +22,7 @@ from .grants import SlotGrants
 from .groups import Groups
 from .items import Items
 from .outbox import LocalOnly, Outbox, Outgoing, Releases, SeenCache
+from .pools import Pools
 from .ready import Memory, Ready
 from .requests import Entry, Place, Requests, StartReports
 
@@ -43,6 +44,7 @@ class State(Part):
     :ivar grants: the use of this worker's turns of slots.
     :ivar answers: what sites have answered to this worker.
     :ivar groups: the groups of requests.
+    :ivar pools: the items of pools that this worker has.
     :ivar order: the present order to all workers.
     """
 
@@ -62,6 +64,7 @@ class State(Part):
         self.grants = SlotGrants(self.clock)
         self.answers = SiteAnswers(self.ready, settings)
         self.groups = Groups(self.outbox)
+        self.pools = Pools(settings.pools)
         self.order = Order.CRAWL
         #: How many requests the engine was given.
         self.begun = 0
@@ -172,6 +175,7 @@ class State(Part):
     def _finish_one(self, entry: Entry) -> None:
         self._pages += 1
         self.groups.finished(entry.request)
+        self.pools.finished(entry.request)
         self.ready.look_again(entry.slot)
         if entry.has_grant and entry.place is Place.BEGUN:
             self.grants.begun_unused(entry.slot, is_last=not self.requests.coming(entry.slot))
@@ -258,13 +262,13 @@ class State(Part):
         """Whether there is something to send."""
         news = self.outbox or self.releases.has_news or self.start_reports.has_news or self.grants.has_news
         are_others = self._memory_is_done or self.items.has_news or self.answers.has_news
-        return bool(news) or are_others or self.groups.has_news
+        return bool(news) or are_others or self.groups.has_news or self.pools.has_news
 
     @property
     def has_urgent_news(self) -> bool:
         """Whether there is something to send for which this or another worker may wait."""
         has_turns = self.grants.has_urgent_news or self.answers.has_news
-        is_waited_for = self._memory_is_done or self.groups.has_news
+        is_waited_for = self._memory_is_done or self.groups.has_news or self.pools.has_news
         return has_turns or self.releases.has_returned or self.start_reports.has_news or is_waited_for
 
     @property

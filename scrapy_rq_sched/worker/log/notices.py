@@ -352,8 +352,8 @@ class Notices:
     def _unblock(self, slot: str) -> str:
         return f"{frontier_command('slots', self._spider)} unblock {shlex.quote(one_line(slot))}"
 
-    def order_changed(self, reply: Reply) -> None:
-        """Log a new instruction to all workers."""
+    def order_changed(self, reply: Reply, before: Order) -> None:
+        """Log a new instruction to all workers, which replaces that of *before*."""
         order = reply.order
         resume = frontier_command("resume", self._spider)
         if order == Order.WAIT:
@@ -363,6 +363,14 @@ class Notices:
                 "is free",
                 self._spider,
             )
+        elif order == Order.ITEM:
+            logger.warning(
+                "No item of pool %r is free for this worker: all are in use, rest or are retired. It begins "
+                "no request until one is free. To see them, run: %s",
+                *(one_line(reply.lacks_item), frontier_command("pool", self._spider)),
+            )
+        elif order == Order.CRAWL and before == Order.ITEM:
+            logger.info("This worker has the items that it needs, and begins requests again")
         elif order == Order.CRAWL:
             logger.info("The crawl of spider %r continues", self._spider)
         elif order == Order.PAUSE:

@@ -80,6 +80,11 @@ class Standstill:
                 "place",
                 "another worker has taken the place of this one, which waits in line (FRONTIER_MAX_WORKERS)",
             )
+        if state.order == Order.ITEM:
+            return "item", (
+                f"it needs an item of pool {reply.lacks_item!r} for its life, and all are in use, rest or "
+                f"are retired. To see them, run: {frontier_command('pool', self._spider)}"
+            )
         if state.order != Order.CRAWL:
             return state.order.value, (
                 f"the crawl is {'paused' if state.order == Order.PAUSE else 'drained'}, and {waiting} in the "
@@ -110,6 +115,11 @@ class Standstill:
             return "needs", (
                 f"{waiting} in the queue, but for workers that offer what they need (FRONTIER_OFFERS), and "
                 f"this worker offers {shown(self._settings.offers) or 'nothing'}"
+            )
+        if reply.why == "pool" and not state.requests.leased:
+            return "pool", (
+                f"{waiting} in the queue, and all items of their pools are in use, rest or are retired. To "
+                f"see them, run: {frontier_command('pool', self._spider)}"
             )
         if reply.owner and not state.requests.leased:
             return "owner", (

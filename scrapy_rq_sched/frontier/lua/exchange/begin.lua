@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots/slots, slots/lanes, store/groups, store/put_back, fleet/permits, fleet/renew, fleet/export_notes, number_of, exchange/header, exchange/slot_admission
+-- Needs: keys, queue, slots/slots, slots/lanes, store/groups, store/pools, store/pool_items, store/put_back, fleet/permits, fleet/renew, fleet/export_notes, number_of, exchange/header, exchange/slot_admission
 -- The begin of an exchange: note that the worker is alive, recognise the exchange, and find the orders for the worker.
 --
 -- step: the state of this exchange
@@ -11,8 +11,11 @@
 --   has_rare: whether any key exists that a crawl without problems does not have
 --   repeated: this exchange was applied before; rewound: Redis has come back with older data
 --   membership: 1: the worker had counted as dead; 2: its leases went back to the queue because of older data
+--   offers: what the worker offers, and the pools with free items; pool_items: see exchange/make_leases.lua
+--   own_items: pool -> {item, value, cookies}, new items that the worker has for its life; lacks_item: a pool of which it
+--     needs one, and there is none; wants_pools: whether the pools of its settings must be sent
 --   over: the crawl was finished and cleared without this worker
---   order: '', 'wait' (for a place), 'pause', 'drain' or 'stop'; want, want_seeds: the maximum that it is given
+--   order: '', 'wait' (for a place), 'item' (of a pool), 'pause', 'drain' or 'stop'; want, want_seeds: the maximum that it is given
 --   lost: data that disappeared though no script removed it
 local begin = {}
 
@@ -33,6 +36,7 @@ function begin.new()
     wants_policy = false, other_limits = false, named_slots = 0, why = nil, limits_sent = nil, given = nil, ask_at = nil,
     given_outside = nil, ask_outside_at = nil, refused_outside = nil,
     backed_off = nil, freed = nil, given_up = 0, unmet = nil, let_go = 0, looked_at = 0, group_news = nil, groups_finished = nil,
+    offers = nil, pool_items = nil, own_items = nil, lacks_item = nil, wants_pools = nil, retired_items = nil,
     has_items = false, with_items = false, items = nil, no_items = nil, unmoved = nil,
   }
 end
@@ -102,6 +106,22 @@ local function lost_data(step)
   return ''
 end
 
+-- Look whether the pools of the worker's settings are there, and give it the items that it has for its life: pool -> the item
+-- that it knows. It begins nothing without them.
+local function learn_pools(step)
+  step.wants_pools = not pools.are_used() or nil
+  for pool, known in pairs(header.own_items or {}) do
+    local item = pools.are_used() and pools.of_worker(pool, step.worker, header.idle or 0)
+    if not item then
+      step.lacks_item = step.lacks_item or pool
+    elseif item ~= known then
+      step.own_items = step.own_items or {}
+      step.own_items[pool] = {item, unpack(pool_items.contents(pool, item))}
+    end
+  end
+  if step.lacks_item and step.order == '' then step.order = 'item' end
+end
+
 local ORDERS = {paused = 'pause', draining = 'drain'}
 
 -- Find the orders for this worker. An order to stop does not concern workers that joined after it.
@@ -119,6 +139,7 @@ function begin.orders(step)
   local joined = meta.stop and tonumber(step.before.joined)
   if joined and joined < (tonumber(meta.stop) or 0) then step.order = 'stop' end
   export_notes.on = meta.exporting and number_of(meta.exporting, 0) > step.now
+  if header.pools and not step.over then learn_pools(step) end
   if step.over or step.order ~= '' then step.want, step.want_seeds = 0, 0 end
 end
 
@@ -132,6 +153,7 @@ function begin.rewind(step)
     put_back(held, step.worker, header.max_failed, step.now)
     redis.call('DEL', step.held)
     slot_admission.release(held, step.worker)
+    pools.released_all(step.worker, held, true)
     if not step.over then slot_admission.be_quiet(step) end
     step.holds = 0
   elseif step.lost == 'frontier' and not step.repeated then

@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots/slots, slots/waiting, slots/in_slots, filter, store/groups, store/items, exchange/header
+-- Needs: keys, queue, slots/slots, slots/waiting, slots/in_slots, filter, store/groups, store/pools, store/items, exchange/header
 -- Decide whether to refuse an exchange, before anything is changed. This reads the state of the crawl and of the
 -- worker, which also shows whether a key has a wrong type.
 --
@@ -9,13 +9,14 @@ local function read(step)
   local meta = redis.pcall('HMGET', META, 'epoch', 'state', 'stop', 'pages', 'exporting', 'finished', 'waiting',
     'seen', 'lost', 'limited', 'rewound', 'in_slots', 'clock', 'clock_ahead', 'rules',
     'slot_default', 'limits_changed', 'stop_reason', 'no_memory', 'no_room', 'stalled', 'going_since', 'format',
-    'in_slots_estimated', 'item_parts', 'began', 'item_ids', 'item_ids_forgotten', 'recalled', 'caps', 'denied', 'lanes', 'unmet', 'groups')
+    'in_slots_estimated', 'item_parts', 'began', 'item_ids', 'item_ids_forgotten', 'recalled', 'caps', 'denied', 'lanes', 'unmet', 'groups', 'pools')
   local own = redis.pcall('HMGET', step.own, 'exchange', 'reclaimed', 'over', 'joined', 'pages', 'gone', 'left')
   if has_failed(meta) then return meta end
   step.format = meta[23]
   in_slots.know(meta[12], meta[24])
   slots.know(meta[13], meta[14], meta[32], header.has_lanes)
   groups.know(meta[34], meta[1])
+  pools.know(meta[35])
   step.deadline, step.holds = redis.pcall('ZSCORE', WORKERS, step.worker), redis.pcall('HLEN', step.held)
   step.waiting, step.seen, step.pages = waiting.length(redis.pcall), filter.count(), redis.pcall('LINDEX', PAGES, 0)
   step.has_items = header.items_as or header.feed or meta[25]

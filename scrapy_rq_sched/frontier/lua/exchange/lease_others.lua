@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/lanes, slots/waiting, store/seeds, store/leases, store/failures, slots/limits, fleet/export_notes, exchange/header, exchange/admission, exchange/make_leases
+-- Needs: keys, slots/slots, slots/lanes, slots/waiting, store/seeds, store/leases, store/failures, slots/limits, store/pools, fleet/export_notes, exchange/header, exchange/admission, exchange/make_leases
 -- Hand out everything that does not wait in slots: seeds, requests that were set back, and requests to drop.
 local lease_others = {}
 -- The number of entries that were set back that one exchange looks at.
@@ -51,7 +51,8 @@ function lease_others.parked(step)
     local kind, score, request, slot, cause = leases.parked(parked)
     local wanted = seeds.kinds[kind] and step.want_seeds or step.want
     -- A request that only waited for its time goes back to its queue, whatever it needs.
-    local is_offered = cause == 'time' or not string.find(slot, '|', 1, true) or lanes.are_offered(slot, header.offers)
+    local is_offered = cause == 'time' or not string.find(slot, '|', 1, true)
+      or lanes.are_offered(slot, step.offers) and pools.room(slot, 1) > 0
     local has_room = is_offered and wanted > 0 and step.bytes < leases.MAX_BYTES
     local entry = has_room and make_leases.entry_of(step, request, slot)
     local due = entry and step.remembered and admission.refusal(step, entry)

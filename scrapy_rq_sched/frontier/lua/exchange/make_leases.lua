@@ -1,15 +1,26 @@
--- Needs: keys, fleet/crawl, slots/in_slots, store/seeds, store/leases, store/histories, store/groups, exchange/header, exchange/admission
+-- Needs: keys, fleet/crawl, slots/in_slots, store/seeds, store/leases, store/histories, store/groups, store/pools, store/pool_items, exchange/header, exchange/admission
 -- Turn requests and seeds into leases of this worker.
 --
 -- step: remembered: whether any request has a history; leases: {lease, value, lease, value, …}, for Redis and for the
--- reply; bytes: their total size; prefix: of their names; second: the time of the exchange
+-- reply; pool_items: '<pool> <item>' -> its contents, for the leases' items; bytes: their total size; prefix: of their names; second: the time of the exchange
 local make_leases = {}
+
+-- Tell the worker an item of a lease.
+local function tell_item(step, place, item)
+  local pool = pools.of(place)
+  if not pool then return end
+  step.pool_items = step.pool_items or {}
+  step.pool_items[pool .. ' ' .. item] = pool_items.contents(pool, item)
+end
 
 function make_leases.hand_out(step, kind, score, deaths, request, slot, begin)
   local handed = step.leases
   local n = #handed
-  handed[n + 1] = step.prefix .. n / 2 + 1
-  handed[n + 2] = leases.value(kind, score, deaths, step.second, request, slot, begin)
+  local lease = step.prefix .. n / 2 + 1
+  local item = pools.are_used() and kind == 'request' and pools.take(slot, step.worker, lease) or nil
+  if item then tell_item(step, slot, item) end
+  handed[n + 1] = lease
+  handed[n + 2] = leases.value(kind, score, deaths, step.second, request, slot, begin, item)
   step.bytes = step.bytes + #request
 end
 
@@ -19,9 +30,10 @@ function make_leases.again(step)
   table.sort(held, function(a, b) return leases.place(a[1]) < leases.place(b[1]) end)
   for _, lease in ipairs(held) do
     if string.match(lease[1], '^(%d+)%.') == tostring(header.exchange) then
-      local kind, score, deaths, request, slot, begin = leases.read(lease[2])
+      local kind, score, deaths, request, slot, begin, item = leases.read(lease[2])
+      if item then tell_item(step, slot, item) end
       handed[#handed + 1] = lease[1]
-      handed[#handed + 1] = leases.value(kind, score, deaths, step.second, request, slot, begin)
+      handed[#handed + 1] = leases.value(kind, score, deaths, step.second, request, slot, begin, item)
     end
   end
 end

@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, store/leases, store/histories, store/groups, store/failures, store/put_back, fleet/export_notes, exchange/header, exchange/admission
+-- Needs: keys, slots/slots, store/leases, store/histories, store/groups, store/pools, store/failures, store/put_back, fleet/export_notes, exchange/header, exchange/admission
 -- End the worker's leases: finished, given back, refused, or set aside.
 --
 -- step: kept: the number of leases that are not released, because the new requests of their pages are not stored yet
@@ -21,6 +21,7 @@ local function let_go(step, lease, after)
     redis.call('HDEL', step.held, lease)
     step.holds = step.holds - 1
     export_notes.note({value}, step.now)
+    pools.released(step.worker, {lease, value}, false)
   end
   return value
 end
@@ -31,7 +32,7 @@ function release.finish(step)
   if step.repeated or n == 0 then return end
   -- Compare with most_after, not with the number of pushes: an exchange may have fewer pushes than its leases wait for.
   local all_stored = (header.most_after or 0) <= step.stored and (step.no_items or '') == ''
-  if not (remembered or export_notes.on or groups.are_used()) and all_stored then
+  if not (remembered or export_notes.on or groups.are_used() or pools.are_used()) and all_stored then
     in_chunks(ARGV, function(...) step.holds = step.holds - redis.call('HDEL', step.held, ...) end, before + 1, before + n)
     return
   end

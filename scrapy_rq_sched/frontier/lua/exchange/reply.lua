@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/lanes, slots/own_slots, slots/waiting, slots/in_slots, slots/site_answers, store/seeds, store/items, store/groups, filter, fleet/fleet, fleet/crawl, fleet/deny_list, number_of, exchange/header, exchange/begin, exchange/conditions, exchange/caps, exchange/followers
+-- Needs: keys, slots/slots, slots/lanes, slots/own_slots, slots/waiting, slots/in_slots, slots/site_answers, store/seeds, store/items, store/groups, store/pools, filter, fleet/fleet, fleet/crawl, fleet/deny_list, number_of, exchange/header, exchange/begin, exchange/conditions, exchange/caps, exchange/followers
 -- The end of an exchange: note the state of the crawl, and reply.
 
 -- Add the finished pages to the latest ten seconds, at the head of the list. The time for this does not grow with the
@@ -40,9 +40,9 @@ local function owner_of_the_slot(step, n_slots)
 end
 
 -- -> whether all waiting requests need what this worker does not offer
-local function is_all_for_others()
+local function is_all_for_others(offers)
   if waiting.length_of('') > 0 or redis.call('ZCOUNT', SLOTS, '-inf', '(inf') > 0 then return false end
-  for _, key in ipairs(lanes.keys(header.offers)) do
+  for _, key in ipairs(lanes.keys(offers)) do
     if redis.call('EXISTS', key) == 1 then return false end
   end
   return true
@@ -84,18 +84,21 @@ local function reply(step)
   end
   note(step, finished)
   local is_limited, in_vain = step.is_limited, header.want > 0 and #step.leases == 0
-  local next_turn = is_limited and own_slots.next(step.worker, in_vain, header.offers) or nil
+  local offers = pools.offers(header.offers)
+  local next_turn = is_limited and own_slots.next(step.worker, in_vain, offers) or nil
+  local is_item_awaited, next_item = pools.awaited(header.offers)
+  if next_item then next_turn = math.min(next_turn or math.huge, next_item) end
   local n_slots = is_limited and slots.count() or nil
   local sleeps = next_turn and next_turn > slots.now()
   if not step.over then conditions.note(step, leased, sleeps) end
-  local why = step.why or sleeps and 'delay' or in_vain and slots.has_lanes and is_all_for_others() and 'needs' or nil
+  local why = step.why or sleeps and 'delay' or in_vain and slots.has_lanes and is_all_for_others(offers) and (is_item_awaited and 'pool' or 'needs') or nil
   local head = cjson.encode({
     membership = unless_zero(step.membership), duplicates = step.duplicates, stored = unless_zero(step.stored),
     full = step.full, order = step.order, lost = step.lost, returned = unless_zero(step.returned),
     dead = table.concat(step.dead, ' '), waiting = unless_zero(step.waiting), parked = unless_zero(count),
     seeds = unless_zero(seeds_count), workers = step.workers, leased = leased, busy = busy, finished = finished or nil,
     set_aside = unless_zero(tally.set_aside), forgotten = unless_zero(tally.dropped),
-    next_turn = next_turn, now = (is_limited or next_parked or header.columns) and slots.now() or nil,
+    next_turn = next_turn, now = (is_limited or next_parked or next_item or header.columns) and slots.now() or nil,
     later = later, next_parked = next_parked, why = why,
     limits = step.limits_sent, slots = n_slots,
     wants_policy = step.wants_policy or nil, other_limits = step.other_limits or nil,
@@ -108,6 +111,7 @@ local function reply(step)
     stop_reason = step.order == 'stop' and step.meta.stop_reason or nil,
     garbage = tally.garbage ~= '' and tally.garbage or nil, unmet = step.unmet, items = step.items, no_items = step.no_items,
     unmoved = step.unmoved, group_news = step.group_news, groups_finished = step.groups_finished,
+    pool_items = step.pool_items, own_items = step.own_items, next_item = next_item, lacks_item = step.lacks_item, retired_items = step.retired_items, wants_pools = step.wants_pools,
     seeds_problem = problem and problem[2] .. ' ' .. problem[1] or '', epoch = step.over and step.membership > 0 and '' or tally.epoch or step.meta.epoch or '',
   })
   return {head, step.leases}

@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/waiting, store/leases, store/failures, slots/backoff, slots/limits, exchange/header, exchange/admission, exchange/make_leases
+-- Needs: keys, slots/slots, slots/waiting, store/leases, store/failures, slots/backoff, slots/limits, store/pools, exchange/header, exchange/admission, exchange/make_leases
 -- Serve a slot: hand out some of its requests, as far as its limits permit.
 local serve_slot = {}
 -- The maximum number of waiting requests that an exchange passes over.
@@ -79,7 +79,9 @@ end
 function serve_slot.serve(step, slot, each, is_limited, score_of)
   local there, begins, following, state = waiting.length_of(slot), nil, nil, nil
   if there == 0 then waiting.empty = waiting.empty + 1 end
-  local most = math.min(there, each)
+  local most = pools.are_used() and pools.room(slot, math.min(there, each)) or math.min(there, each)
+  -- The last items of its pool were handed out in this exchange.
+  if there > 0 and most == 0 then return 0, false end
   if is_limited and there > 0 then begins, following, state = admission.grants(step, slot, most) end
   local room = to_give_up(state)
   if room then

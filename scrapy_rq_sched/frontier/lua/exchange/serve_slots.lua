@@ -45,7 +45,7 @@ function serve_slots.take(step)
 end
 
 function serve_slots.serve(step)
-  local keys = slots.has_lanes and lanes.keys(header.offers) or {}
+  local keys = slots.has_lanes and lanes.keys(step.offers) or {}
   if header.slot_order == 'priority' then return serve_by_priority.take(step, keys) end
   local flat, is_limited, closed = waiting.length_of(''), step.is_limited, {}
   local more, ahead = is_limited and WAIT or 0, is_limited and header.ahead or 0

@@ -1,4 +1,4 @@
--- Needs: keys, store/seeds, store/leases, store/histories, store/groups, store/items, store/failures, store/put_back, fleet/events, number_of, count_up, fleet/lost, exchange/header, exchange/slot_admission
+-- Needs: keys, store/seeds, store/leases, store/histories, store/groups, store/pools, store/items, store/failures, store/put_back, fleet/events, number_of, count_up, fleet/lost, exchange/header, exchange/slot_admission
 -- The upkeep in every exchange: note the state of the worker, and reclaim the leases of dead workers.
 --
 -- step: busy; returned: the number of reclaimed leases; dead: the dead workers
@@ -19,6 +19,7 @@ function upkeep.account(step)
     local held = pairs_of(redis.call('HGETALL', step.held))
     put_back(held, step.worker, header.max_failed, step.now)
     slot_admission.release(held, step.worker)
+    pools.released_all(step.worker, held, true)
     redis.call('DEL', step.held)
   end
 end
@@ -116,6 +117,7 @@ local function reclaim_from(dead, step)
   end
   put_back(back, dead, header.max_failed, step.now)
   if step.is_limited then slot_admission.release(some, dead) end
+  pools.released_all(dead, some, true)
   step.returned = step.returned + #back
   redis.call('HSET', WORKER .. dead, 'reclaimed', 1, 'busy', 0)
   redis.call('PEXPIRE', WORKER .. dead, math.max(REMEMBERED, 10 * header.lease_ms))
@@ -123,6 +125,7 @@ local function reclaim_from(dead, step)
     redis.call('ZREM', WORKERS, dead)
     redis.call('UNLINK', SLOTS_OF .. dead)
     groups.forget_worker(dead)
+    pools.forget_worker(dead, true)
     if not (last[1] or last[5]) then lost.add(dead, died.at, step.now) end
   end
 end

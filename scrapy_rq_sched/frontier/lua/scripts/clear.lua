@@ -1,4 +1,4 @@
--- Needs: keys, slots/clear_waiting, store/seen, store/items, store/groups, fleet/fleet, fleet/lost
+-- Needs: keys, slots/clear_waiting, store/seen, store/items, store/groups, store/pool_items, fleet/fleet, fleet/lost
 -- Remove a frontier. Redis frees large keys in the background, and seen.sweep() deletes a compact filter's buckets.
 --
 -- ARGV  force (0/1: even while workers are alive); keep the seeds, the failed list, the fingerprints (0/1 each);
@@ -26,6 +26,7 @@ for _, worker in ipairs(workers.err and {} or workers) do
 end
 clear_waiting.clear()
 groups.clear()
+pool_items.clear()
 items.drop_all()
 lost.clear()
 redis.call('UNLINK', SLOT_LIMITS, SLOT_PAGES, CONVERTING, COUNTER, STARTED, DELAYED, WORKERS, HISTORY, FINISHED,

@@ -40,7 +40,7 @@ for _, command in ipairs({
   {'SADD', probe, 'x'}, {'SREM', probe, 'x'}, {'SCARD', probe}, {'SISMEMBER', probe, 'x'}, {'SMEMBERS', probe},
   {'SPOP', probe, 1},
   {'ZADD', probe, 0, 'x'}, {'ZREM', probe, 'x'}, {'ZCARD', probe}, {'ZCOUNT', probe, 0, 0},
-  {'ZRANGE', probe, 0, 0}, {'ZRANGEBYSCORE', probe, 0, 0}, {'ZSCORE', probe, 'x'}, {'ZMSCORE', probe, 'x'}, {'ZRANK', probe, 'x'},
+  {'ZRANGE', probe, 0, 0}, {'ZRANGEBYSCORE', probe, 0, 0}, {'ZSCORE', probe, 'x'}, {'ZMSCORE', probe, 'x'}, {'ZRANK', probe, 'x'}, {'ZLEXCOUNT', probe, '-', '+'},
   {'ZREMRANGEBYSCORE', probe, 0, 0}, {'ZPOPMIN', probe},
   {'ZPOPMAX', probe}, {'ZRANDMEMBER', probe, 1}, {'RENAME', probe, probe}, {'UNLINK', probe}, {'DEL', probe},
 }) do

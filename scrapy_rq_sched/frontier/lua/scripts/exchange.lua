@@ -1,4 +1,4 @@
--- Needs: exchange/header, exchange/check, exchange/slot_admission, exchange/close_limits, exchange/begin, exchange/pushes, exchange/page_items, exchange/release, exchange/upkeep, exchange/followers, store/groups, exchange/make_leases, exchange/lease_others, exchange/serve_slots, exchange/reply
+-- Needs: exchange/header, exchange/check, exchange/slot_admission, exchange/close_limits, exchange/begin, exchange/pushes, exchange/page_items, exchange/release, exchange/upkeep, exchange/followers, store/groups, store/pools, store/pool_items, exchange/make_leases, exchange/lease_others, exchange/serve_slots, exchange/reply
 -- One exchange between a worker and the frontier.
 --
 -- ARGV  the header, in JSON: see exchange/header.lua. Then these lists, in this order; the header has the length of each:
@@ -38,6 +38,16 @@ if step.made and not step.meta.item_ids and (header.feed or header.items_as == '
   redis.call('HSET', META, 'item_ids', 1)
 end
 if header.item_groups or step.repeated then page_items.store(step) end
+if header.pool_reports and not step.repeated then
+  for _, report in ipairs(header.pool_reports) do
+    local pool, item, its = unpack(report)
+    local reason = pool_items.hear(pool, item, its, step.worker)
+    if reason then
+      step.retired_items = step.retired_items or {}
+      step.retired_items[#step.retired_items + 1] = {pool, item, reason}
+    end
+  end
+end
 release.finish(step)
 release.give_back(step)
 release.refuse(step)
@@ -55,6 +65,7 @@ if groups.are_used() then
 end
 
 if has_limits then slot_admission.report(step) end
+step.offers = pools.offers(header.offers)
 if header.asks then slot_admission.give(step) end
 if header.outside then slot_admission.give_outside(step) end
 if step.repeated then

@@ -1,4 +1,4 @@
--- Needs: keys, slots/waiting, slots/clear_waiting, store/seeds, store/items, store/groups, store/seen, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, slots/slots, slots/shared_slots, fleet/lost
+-- Needs: keys, slots/waiting, slots/clear_waiting, store/seeds, store/items, store/groups, store/pools, store/seen, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, slots/slots, slots/shared_slots, fleet/lost
 -- A worker leaves, after the exchange in which it gave its leases back. May be repeated.
 --
 -- ARGV  worker, finished (0/1: it closes because the fleet is finished), persist (0/1),
@@ -40,6 +40,7 @@ if left > 0 then
   redis.call('PEXPIRE', WORKER .. worker, 86400000)
 else
   groups.forget_worker(worker)
+  pools.forget_worker(worker, false)
   redis.call('ZREM', WORKERS, worker)
   fleet.forget(worker)
   -- A late exchange of this worker must not make it join again.

@@ -105,24 +105,35 @@ function lanes.remove(place)
 end
 
 -- -> whether *offers*, as the name of a lane, have all needs of *lane*
-local function covers(offers, lane)
+function lanes.covers(offers, lane)
   for need in string.gmatch(lane, '[^|]+') do
     if not string.find('|' .. offers .. '|', '|' .. need .. '|', 1, true) then return false end
   end
   return true
 end
 
+-- -> a lane, or its name, without the pool that its requests need an item of: see store/pools.lua
+function lanes.without_pool(lane)
+  return (string.gsub(lane, '|?~.*$', ''))
+end
+
 -- -> whether a worker with these *offers* may have requests of a place
 function lanes.are_offered(place, offers)
   local _, lane = lanes.split(place)
-  return covers(offers or '', lane or '')
+  return lanes.covers(offers or '', lane or '')
+end
+
+-- -> whether a worker with these *offers* may have such requests if their pool has an item
+function lanes.may_be_offered(place, offers)
+  local _, lane = lanes.split(place)
+  return lanes.covers(offers or '', lanes.without_pool(lane or ''))
 end
 
 -- -> the keys of the lanes that a worker with these *offers* may serve
 function lanes.keys(offers)
   local keys = {}
   for _, lane in ipairs(offers and lanes.all() or {}) do
-    if covers(offers, lane) then keys[#keys + 1] = LANE .. lane end
+    if lanes.covers(offers, lane) then keys[#keys + 1] = LANE .. lane end
   end
   return keys
 end
@@ -158,9 +169,11 @@ end
 
 -- -> whether a living worker may serve a lane
 local function is_met(lane)
+  lane = lanes.without_pool(lane)
+  if lane == '' then return true end
   living = living or on_set('ZRANGEBYSCORE', OFFERS, '(' .. server_time(), 'inf')
   for _, offers in ipairs(living) do
-    if covers(offers, lane) then return true end
+    if lanes.covers(offers, lane) then return true end
   end
   return false
 end

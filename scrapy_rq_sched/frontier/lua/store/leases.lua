@@ -1,22 +1,24 @@
 -- Needs: keys, store/seeds
 -- The leases of a worker: LEASES..worker, a hash from lease to
--- '<kind> <score> <deaths>@<second>@<slot>@<begin> <request>'.
+-- '<kind> <score> <deaths>@<second>@<slot>#<item>@<begin> <request>'.
 -- kind: 'request'; 'drop' for a request to drop, which counts as waiting until it is dropped; for a seed, its kind as
 -- in store/seeds.lua.
 -- A lease is named '<exchange>.<place>'. A worker never uses a name twice, so a late message can concern only leases
 -- that this worker itself was given.
+-- item: what the request has of its pool, see store/pools.lua; left out, with its #, if it needs none
 -- second: when the lease was handed out; it may be missing if that was not in an exchange. slot and begin (the server's
 -- time in milliseconds from which the request may begin) are left out, with their @, if they are '' and 0.
 --
 -- MAX_BYTES: the maximum size of the requests in one exchange; LATEST: the latest time until which an entry is set back
 local leases = {MAX_BYTES = 4 * 1024 * 1024, LATEST = 2 ^ 53}
 
-function leases.value(kind, score, deaths, second, request, slot, begin)
+function leases.value(kind, score, deaths, second, request, slot, begin, item)
+  if item then slot = slot .. '#' .. item end
   local place = slot == '' and ' ' or '@' .. slot .. (begin and begin > 0 and '@' .. decimal(begin) .. ' ' or ' ')
   return kind .. ' ' .. score .. ' ' .. deaths .. '@' .. second .. place .. request
 end
 
--- -> kind, score, deaths, request, slot, begin. Any other text counts as a request that no worker can read. The worker
+-- -> kind, score, deaths, request, slot, begin, item. Any other text counts as a request that no worker can read. The worker
 -- that takes it sets it aside.
 function leases.read(value)
   local kind, score, deaths, slot, request = string.match(value, '^(%l+%d*) (%S+) (%d+)@?%d*@?(%S*) (.*)$')
@@ -29,7 +31,8 @@ function leases.read(value)
     kind = seeds.length[type] and type or kind == 'drop' and kind or 'request'
   end
   -- Format the number again: Redis may refuse another notation, and after the first write that is too late.
-  return kind, string.format('%.17g', rank), deaths, request, named, tonumber(begin) or 0
+  local place, item = string.match(named, '^([^#]*)#(.+)$')
+  return kind, string.format('%.17g', rank), deaths, request, place or named, tonumber(begin) or 0, item
 end
 
 -- -> some of the leases at *key*, as {{name, value}, …}: at most *n*; at least one, and then until *bytes* are reached

@@ -1,0 +1,187 @@
+-- Needs: keys, number_of, slots/slots, slots/lanes, store/leases, store/pool_items, fleet/fleet
+-- The users of the items of pools: see store/pool_items.lua.
+--
+-- A request that needs an item waits in a lane: the pool's name, after '~', is the last of its needs. The name of the item is
+-- in the lease, after a '#': it is in use as long as the lease is there. META's field pools is there if the crawl uses any.
+local pools = {}
+-- How many uses are looked at to find those of workers that are gone.
+local LOOKED_AT = 1000
+-- Milliseconds: after how long without a request a worker leaves its item to one that waits; for how long that one counts.
+local IDLE, WANTED = 5000, 10000
+-- Whether pools are used, once that is known.
+local are_used
+at_begin(function() are_used = nil end)
+
+-- Tell this module META's field pools, if the caller has already read it.
+function pools.know(field)
+  are_used = field and true or false
+end
+
+function pools.are_used()
+  if are_used == nil then pools.know(redis.call('HGET', META, 'pools')) end
+  return are_used
+end
+
+-- Note that this crawl uses pools.
+function pools.use()
+  redis.call('HSET', META, 'pools', 1)
+  are_used = true
+end
+
+-- -> the pool of a place or lane; nil if its requests need no item
+function pools.of(place)
+  return string.match(place, '~([^|]*)$')
+end
+
+-- -> how many requests of a place may be handed out, at most *most*
+function pools.room(place, most)
+  local pool = slots.is_laned(place) and pools.of(select(2, lanes.split(place)))
+  if not pool then return most end
+  local room = 0
+  for _, item in ipairs(pool_items.free(pool, most)) do
+    local its = pool_items.read(pool, item)
+    local delay, concurrency = pool_items.limits_of(pool, its)
+    room = room + (delay > 0 and 1 or math.max(1, concurrency - pool_items.uses_of(pool, item)))
+  end
+  return math.min(most, room)
+end
+
+-- -> the time in *delay* milliseconds, at least the item's own. So items that are free have their turns one after the other
+local function later(its, delay)
+  return decimal(math.max(number_of(its.next, 0), slots.now() + delay))
+end
+
+-- Give an item to *user*, the one that was free first. -> its name; nil if none is free
+local function take(pool, user)
+  local item = pool_items.free(pool, 1)[1]
+  if not item then return end
+  local its = pool_items.read(pool, item)
+  local delay, concurrency = pool_items.limits_of(pool, its)
+  pool_items.on_set('ZADD', POOL_USES, 0, pool .. ' ' .. item .. ' ' .. user)
+  -- A single user's delay begins with its answer.
+  local gap = concurrency > 1 and delay or 0
+  pool_items.write(pool, item, 'used', whole(number_of(its.used, 0) + 1), 'next', later(its, gap))
+  pool_items.settle(pool, item)
+  return item
+end
+
+-- -> the item for a lease of a place; nil if its requests need none, or if none is free
+function pools.take(place, worker, lease)
+  local pool = slots.is_laned(place) and pools.of(select(2, lanes.split(place)))
+  return pool and take(pool, worker .. '/' .. lease)
+end
+
+-- *user* no longer has an item. died: it is not known when its last request was sent
+local function give_up(pool, item, user, died)
+  if pool_items.on_set('ZREM', POOL_USES, pool .. ' ' .. item .. ' ' .. user) == 0 then return end
+  local its = pool_items.read(pool, item)
+  if its.value then pool_items.write(pool, item, 'next', later(its, died and pool_items.limits_of(pool, its) or 0)) end
+  pool_items.settle(pool, item)
+end
+
+-- Note that a lease {name, value} of *worker* has ended.
+function pools.released(worker, lease, died)
+  if not pools.are_used() then return end
+  local _, _, _, _, place, _, item = leases.read(lease[2])
+  local pool = item and pools.of(place)
+  if pool then give_up(pool, item, worker .. '/' .. lease[1], died) end
+end
+
+-- Note that leases {{name, value}, …} of *worker* have ended.
+function pools.released_all(worker, held, died)
+  for _, lease in ipairs(pools.are_used() and held or {}) do pools.released(worker, lease, died) end
+end
+
+-- Note that *worker* no longer counts as alive, or has left. died: it may be late, and may have sent requests
+function pools.forget_worker(worker, died)
+  local fields = pools.are_used() and redis.pcall('HGETALL', WORKER .. worker) or {}
+  for i = 1, #fields, 2 do
+    local pool = string.match(fields[i], '^pool (.*)$')
+    if pool then give_up(pool, fields[i + 1], worker .. '/', died) end
+  end
+end
+
+-- Release what users have that are gone: another program has deleted their leases, or the frontier was cleared.
+function pools.check_uses()
+  for _, member in ipairs(pool_items.on_set('ZRANGE', POOL_USES, 0, LOOKED_AT - 1)) do
+    local pool, item, worker, lease = string.match(member, '^(%S+) (%S+) (%S+)/(%S*)$')
+    local holds
+    if worker and lease ~= '' then
+      holds = redis.pcall('HEXISTS', LEASES .. worker, lease) == 1
+    elseif worker then
+      holds = redis.pcall('HGET', WORKER .. worker, 'pool ' .. pool) == item
+    end
+    if not holds then
+      redis.call('ZREM', POOL_USES, member)
+      if pool then pool_items.settle(pool, item) end
+    end
+  end
+end
+
+-- -> the pools of the lanes
+local function waited_for()
+  local found, has = {}, {}
+  for _, lane in ipairs(slots.has_lanes ~= false and lanes.all() or {}) do
+    local pool = pools.of(lane)
+    if pool and not has[pool] then has[pool], found[#found + 1] = true, pool end
+  end
+  return found
+end
+
+-- -> *offers*, and the pools of which an item is free
+function pools.offers(offers)
+  if not pools.are_used() then return offers end
+  for _, pool in ipairs(waited_for()) do
+    if pool_items.free(pool, 1)[1] then offers = (offers or '') .. '|~' .. pool end
+  end
+  return offers
+end
+
+-- -> whether requests wait for items that are not free, and this worker offers all else that they need; and from when on the
+-- first of these items is free, nil if that is not known
+function pools.awaited(offers)
+  local is_awaited, first = false, nil
+  for _, lane in ipairs(pools.are_used() and slots.has_lanes and lanes.all() or {}) do
+    local pool = pools.of(lane)
+    if pool and lanes.covers(offers or '', lanes.without_pool(lane)) and not pool_items.free(pool, 1)[1]
+      and redis.call('EXISTS', LANE .. lane) == 1 then
+      local found = pool_items.on_set('ZRANGEBYSCORE', POOL_ITEMS .. pool, decimal(slots.now()), '(inf', 'WITHSCORES', 'LIMIT', 0, 1)
+      is_awaited, first = true, math.min(first or math.huge, number_of(found[2], math.huge))
+    end
+  end
+  return is_awaited, first and first < math.huge and first or nil
+end
+
+-- -> whether *worker*, which has had no request for *idle* milliseconds, leaves its item to another one, which waits for it: no
+-- worker has a request, and perhaps only that one can go on
+local function leaves(pool, worker, idle)
+  if idle <= IDLE then return false end
+  local name, at = string.match(redis.call('HGET', META, 'item_wanted ' .. pool) or '', '^(%S+) (%d+)$')
+  return name and name ~= worker and slots.now() - number_of(at, 0) < WANTED and fleet.count() == 0
+end
+
+-- -> the item that *worker* has of a pool for its life; nil if none is free. One that rests or is retired is exchanged for
+-- another. idle: for how many milliseconds it has had no request
+function pools.of_worker(pool, worker, idle)
+  local own, user = WORKER .. worker, worker .. '/'
+  local item = redis.call('HGET', own, 'pool ' .. pool)
+  if item then
+    local its = pool_items.read(pool, item)
+    local is_its = pool_items.on_set('ZSCORE', POOL_USES, pool .. ' ' .. item .. ' ' .. user)
+    if is_its and its.value and not its.retired and number_of(its.rests, 0) <= slots.now() and not leaves(pool, worker, idle) then
+      return item
+    end
+    give_up(pool, item, user, false)
+    redis.call('HDEL', own, 'pool ' .. pool)
+  end
+  item = not leaves(pool, worker, idle) and take(pool, user)
+  if item then
+    redis.call('HSET', own, 'pool ' .. pool, item)
+    redis.call('HDEL', META, 'item_wanted ' .. pool)
+  elseif not leaves(pool, worker, idle) then
+    redis.call('HSET', META, 'item_wanted ' .. pool, worker .. ' ' .. whole(slots.now()))
+  end
+  return item or nil
+end
+
+return pools -- seldom used

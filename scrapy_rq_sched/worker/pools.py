@@ -1,0 +1,447 @@
+"""The items of pools (``FRONTIER_POOLS``) that this worker has: for a request in flight, or for its life."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import shlex
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from scrapy import Request
+
+from ..codec.names import quoted
+from ..codec.pools import (
+    ERROR,
+    GIVEN,
+    POOL,
+    POOL_ITEM,
+    RETRY_AFTER,
+    Pool,
+    PoolItem,
+    lane_of,
+    pool_of,
+    proxy_of,
+)
+from ..codec.retry_after import retry_after
+from ..errors import one_line
+from ..frontier.messages import Batch
+from ..frontier.replies import Lease, Part, Reply
+from .ready import Block, Cause
+
+logger = logging.getLogger(__name__)
+
+#: Seconds that an item rests if its site is to say for how long, and does not.
+REST = 60.0
+#: For how many seconds a worker has leases, if an item that it has for its life has a delay.
+AHEAD = 2.0
+#: The header that Scrapy's middlewares make of what an item has: it is another one's with the next item.
+_MADE = ("Cookie", "Proxy-Authorization")
+
+
+class Jars(Protocol):
+    """The cookies of this worker, by the key in ``meta["cookiejar"]``."""
+
+    def load(self, key: str, cookies: str) -> None:
+        """Replace the cookies at *key* by those in the JSON text *cookies*."""
+
+    def dump(self, key: str) -> str:
+        """Return the cookies at *key* as JSON text."""
+
+
+class NoJars:
+    """There are no cookies: ``COOKIES_ENABLED`` is false."""
+
+    def load(self, key: str, cookies: str) -> None:
+        """Do nothing."""
+
+    def dump(self, key: str) -> str:
+        """Return no cookies."""
+        return ""
+
+
+@dataclass(slots=True)
+class _Report:
+    """News of an item that Redis does not have.
+
+    :ivar answered: when its last answer came, by the monotonic clock; 0: none came.
+    """
+
+    answered: float = 0.0
+    bad: int = 0
+    good: bool = False
+    rest: float = 0.0
+    why: str = ""
+    retire: str = ""
+    cookies: str | None = None
+
+    def to_wire(self, now: float) -> dict[str, Any]:
+        """Return it as ``lua/store/pool_items.lua`` reads it."""
+        wire = {
+            "ago": round(1000 * (now - self.answered)) if self.answered else None,
+            "bad": self.bad,
+            "good": self.good,
+            "rest": round(1000 * self.rest),
+            "why": self.why,
+            "retire": self.retire,
+        }
+        wire = {name: value for name, value in wire.items() if value or (name == "ago" and value is not None)}
+        return wire if self.cookies is None else {**wire, "cookies": self.cookies}
+
+
+@dataclass(slots=True)
+class _Contents:
+    value: Any = None
+    cookies: str = ""
+
+
+class Pools(Part):
+    """Gives requests their items, and tells the frontier what becomes of the items.
+
+    :ivar are_kept: whether the queue keeps requests apart. A queue of the user's own does not.
+    :ivar stats: Scrapy's statistics collector.
+    :ivar jars: the cookies of this worker.
+    :ivar command: the command line that shows and changes pools.
+    :ivar closing: whether the spider closes, so that it needs no more items.
+    :ivar own: the items that this worker has for its life, by pool.
+    """
+
+    def __init__(self, pools: Iterable[Pool]) -> None:
+        self._pools = {pool.name: pool for pool in pools}
+        self._for_worker = [pool.name for pool in self._pools.values() if pool.is_for_worker]
+        self.own: dict[str, PoolItem] = {}
+        self.are_kept = True
+        self.stats: Any = None
+        self.jars: Jars = NoJars()
+        self.closing = False
+        self.command = "scrapy frontier pool"
+        self._contents: dict[tuple[str, str], _Contents] = {}
+        # The items of the requests that the engine has, and how many requests have each.
+        self._held: dict[Request, list[PoolItem]] = {}
+        self._users: Counter[tuple[str, str]] = Counter()
+        self._reports: dict[tuple[str, str], _Report] = {}
+        self._is_urgent = False
+        # From when on the next request of an item may be sent, by the monotonic clock, as far as this worker
+        # knows.
+        self._next: dict[tuple[str, str], float] = {}
+        self._warned: set[str] = set()
+        # When this worker last had a request, by the monotonic clock.
+        self._last_held = time.monotonic()
+
+    def __bool__(self) -> bool:
+        return bool(self._pools)
+
+    @property
+    def are_for_worker(self) -> bool:
+        """Whether this worker has an item of any pool for its life."""
+        return bool(self._for_worker)
+
+    @property
+    def most(self) -> float:
+        """How many leases to have at most: what this worker can begin soon with its own items."""
+        rates = (
+            pool.concurrency / pool.delay
+            for pool in self._pools.values()
+            if pool.is_for_worker and pool.delay
+        )
+        return min((2 + int(AHEAD * rate) for rate in rates), default=math.inf)
+
+    # -- requests that are found -----------------------------------------------------------------
+
+    def lane(self, request: Request, lane: str) -> str:
+        """Return the lane of *request*, which is in *lane* because of its needs.
+
+        :raises ValueError: if the settings do not have its pool.
+        """
+        name = request.meta.get(POOL)
+        if name is None:
+            return lane
+        if not self._pools:
+            self._warn(
+                'meta["pool"] of %s is ignored, because FRONTIER_POOLS has no pools. If this field has '
+                "nothing to do with pools, that is all right",
+                one_line(request),
+            )
+            return lane
+        if not isinstance(name, str) or name not in self._pools or name in self._for_worker:
+            known = ", ".join(repr(pool) for pool in self._pools if pool not in self._for_worker)
+            raise ValueError(
+                'meta["pool"] must be one of the pools in FRONTIER_POOLS whose items are for requests '
+                f"({known or 'none'}), not {name!r}"
+            )
+        if not self.are_kept:
+            self._warn(
+                'meta["pool"] is ignored: SCHEDULER_QUEUE_CLASS has its own push or pop, so requests begin '
+                "without an item"
+            )
+            return lane
+        return lane_of(lane, name)
+
+    def forget_given(self, request: Request) -> None:
+        """Remove from *request* what the request that it was copied from was given with its item."""
+        meta = request.meta
+        given = meta.pop(GIVEN, None)
+        if isinstance(given, dict):
+            # For its retries, which copy this field, and for its redirects.
+            for name in given.get("meta", ()):
+                meta.pop(name, None)
+            for name in given.get("headers", ()):
+                request.headers.pop(name, None)
+        elif isinstance(meta.get(POOL_ITEM), PoolItem):
+            self._warn(
+                'meta["pool_item"] of %s is ignored: a request is given any item of its pool when it begins. '
+                "For several requests with one item, send the later ones in the callback, with "
+                "crawler.engine.download_async()",
+                one_line(request),
+            )
+        if given is not None or isinstance(meta.get(POOL_ITEM), PoolItem):
+            meta.pop(POOL_ITEM, None)
+
+    def cannot_have_item(self, request: Request) -> bool:
+        """Return whether *request*, which is only in this worker's memory, needs an item."""
+        return self.are_kept and request.meta.get(POOL) in self._pools
+
+    def refuse(self, request: Request, problem: str) -> None:
+        """Log and count that *request* is dropped, because it cannot have an item."""
+        self.stats.inc_value("frontier/pool_refused")
+        logger.error("%s is dropped: %s", one_line(request), problem)
+
+    def _warn(self, text: str, *arguments: object) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            logger.warning(text, *arguments)
+
+    # -- requests that begin, and end ------------------------------------------------------------
+
+    def lacks_item(self, request: Request, lease: Lease) -> bool:
+        """Return whether *request* must be queued again, because it came without the item that it needs."""
+        return bool(self._pools) and not lease.item and self.cannot_have_item(request)
+
+    def begins(self, request: Request, lease: Lease | None) -> None:
+        """Give *request*, which is about to be crawled, its item, and what this worker's own items are for.
+
+        :raises ValueError: if an item lacks what its pool's settings need.
+        """
+        if not self._pools:
+            return
+        mine = list(self.own.values())
+        if lease is not None and lease.item:
+            name = pool_of(lease.lane)
+            contents = self._contents.get((name, lease.item), _Contents())
+            item = self._make(name, lease.item, contents)
+            mine.insert(0, item)
+        if not mine:
+            return
+        self._hold(request, mine)
+        self._give_all(request, mine)
+
+    def give(self, request: Request) -> None:
+        """Give *request*, which code of the spider sends by itself, what the item in its ``meta`` is for."""
+        item = request.meta.get(POOL_ITEM)
+        if isinstance(item, PoolItem) and GIVEN not in request.meta:
+            self._give_all(request, [item])
+
+    def _give_all(self, request: Request, items: list[PoolItem]) -> None:
+        given: dict[str, list[str]] = {"meta": [], "headers": [], "pools": [item.pool for item in items]}
+        request.meta[GIVEN] = given
+        for item in items:
+            self._give(request, item, given)
+
+    def _make(self, pool: str, name: str, contents: _Contents) -> PoolItem:
+        return PoolItem.make(pool, name, contents.value, self._told)
+
+    def _give(self, request: Request, item: PoolItem, given: dict[str, list[str]]) -> None:
+        pool, meta = self._pools.get(item.pool, Pool(item.pool)), request.meta
+
+        def put(name: str, value: Any) -> None:
+            if name not in meta:
+                meta[name] = value
+                given["meta"].append(name)
+
+        if not pool.is_for_worker:
+            meta[POOL_ITEM] = item
+        if pool.kind == "proxy":
+            put("proxy", proxy_of(item.value))
+            given["meta"].append("_auth_proxy")
+        for name, template in pool.meta.items():
+            put(name, pool.filled(template, item))
+        for name, template in pool.headers.items():
+            request.headers[name] = pool.filled(template, item)
+            given["headers"].append(name)
+        if pool.kind == "cookiejar" or pool.keeps_cookies:
+            put("cookiejar", _jar(item))
+        given["headers"].extend(_MADE)
+
+    def _hold(self, request: Request, items: list[PoolItem]) -> None:
+        for item in items:
+            key = (item.pool, str(item))
+            pool = self._pools.get(item.pool, Pool(item.pool))
+            if pool.keeps_cookies and not pool.is_for_worker and not self._users[key]:
+                self.jars.load(_jar(item), self._contents.get(key, _Contents()).cookies)
+            self._users[key] += 1
+        self._held.setdefault(request, []).extend(items)
+
+    def finished(self, request: Request) -> None:
+        """Note that the engine has finished *request*: report the cookies of its items."""
+        self._last_held = time.monotonic()
+        for item in self._held.pop(request, ()):
+            key = (item.pool, str(item))
+            self._users[key] -= 1
+            if not self._users[key]:
+                del self._users[key]
+            pool = self._pools.get(item.pool, Pool(item.pool))
+            if pool.keeps_cookies:
+                cookies, known = self.jars.dump(_jar(item)), self._contents.setdefault(key, _Contents())
+                if cookies != known.cookies:
+                    known.cookies = cookies
+                    self._report(item).cookies = cookies
+            # Other requests may wait for this item.
+            self._is_urgent = self._is_urgent or not pool.is_for_worker
+
+    def block(self, now: float) -> Block | None:
+        """Return why this worker's own items let no request begin; None if they let one begin."""
+        for name in self._for_worker:
+            pool, item = self._pools[name], self.own.get(name)
+            if item is None or (pool.delay and self._users[name, str(item)] >= pool.concurrency):
+                return Block(Cause.ITEM)
+            if (until := self._next.get((name, str(item)), 0.0)) > now:
+                return Block(Cause.TIME, until)
+        return None
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    def items_of(self, request: Request) -> list[PoolItem]:
+        """Return the items with which *request* is sent, also if it is not one of the scheduler's."""
+        if not self._pools:
+            return []
+        item = request.meta.get(POOL_ITEM)
+        own = self.own.values() if GIVEN in request.meta else ()
+        return list({item.pool: item for item in (item, *own) if isinstance(item, PoolItem)}.values())
+
+    def delay_outside(self, request: Request) -> float:
+        """Return when *request*, which code of the spider sends by itself, may be sent because of its item.
+
+        :return: by the monotonic clock; 0: at once.
+        """
+        latest = 0.0
+        for item in self.items_of(request):
+            pool, key = self._pools.get(item.pool, Pool(item.pool)), (item.pool, str(item))
+            if pool.delay:
+                at = max(time.monotonic(), self._next.get(key, 0.0))
+                self._next[key] = at + pool.delay
+                latest = max(latest, at)
+        return latest
+
+    def concern(self, pools: Iterable[str], status: int) -> bool:
+        """Return whether an answer with *status* is about the item of one of *pools*, and not the site."""
+        return any(name in self._pools and status in self._pools[name].rest for name in pools)
+
+    def hear(self, request: Request, status: int, header: Callable[[str], str | None]) -> None:
+        """Note the answer to *request*.
+
+        :param header: returns the value of a header.
+        """
+        for item in self.items_of(request):
+            pool = self._pools.get(item.pool, Pool(item.pool))
+            seconds = pool.rest.get(status)
+            if seconds == RETRY_AFTER:
+                seconds = retry_after(header("Retry-After"), time.time()) or REST
+            self._answered(item, pool)
+            self._judge(item, None if seconds is None else float(seconds), f"status {status}")
+
+    def miss(self, request: Request, reason: str) -> None:
+        """Note that there was no answer to *request*."""
+        for item in self.items_of(request):
+            pool = self._pools.get(item.pool, Pool(item.pool))
+            self._answered(item, pool)
+            seconds = pool.rest.get(ERROR)
+            if seconds is not None:
+                self._judge(item, REST if seconds == RETRY_AFTER else float(seconds), reason)
+
+    def _answered(self, item: PoolItem, pool: Pool) -> None:
+        now = time.monotonic()
+        self._report(item).answered = now
+        if pool.delay:
+            self._next[item.pool, str(item)] = now + pool.delay
+
+    def _judge(self, item: PoolItem, seconds: float | None, why: str) -> None:
+        report = self._report(item)
+        if seconds is None:
+            report.good, report.bad = True, 0
+            return
+        report.bad += 1
+        self._rest(item, seconds, why)
+
+    def _rest(self, item: PoolItem, seconds: float, why: str) -> None:
+        report = self._report(item)
+        if seconds >= report.rest:
+            report.rest, report.why = seconds, one_line(why)
+        self._is_urgent = True
+        self.stats.inc_value("frontier/pool_rests")
+        logger.info("Item %r of pool %r rests for %g s: %s", str(item), item.pool, seconds, one_line(why))
+
+    def _told(self, item: PoolItem, seconds: float, why: str) -> None:
+        """Let an item rest, or with 0 seconds retire it, because code of the spider says so."""
+        if seconds > 0:
+            self._rest(item, seconds, why)
+        else:
+            self._report(item).retire = one_line(why)
+            self._is_urgent = True
+
+    def _report(self, item: PoolItem) -> _Report:
+        return self._reports.setdefault((item.pool, str(item)), _Report())
+
+    # -- the exchange ----------------------------------------------------------------------------
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to send that cannot wait for a request to end."""
+        return self._is_urgent
+
+    def fill(self, batch: Batch) -> None:  # noqa: D102
+        now = time.monotonic()
+        batch.pool_reports = [
+            (quoted(pool), quoted(item), report.to_wire(now))
+            for (pool, item), report in self._reports.items()
+        ]
+        self._reports, self._is_urgent = {}, False
+        if not self.closing:
+            batch.own_items = {
+                quoted(name): quoted(self.own[name]) if name in self.own else "" for name in self._for_worker
+            }
+        if self._held:
+            self._last_held = now
+        batch.idle = round(1000 * (now - self._last_held)) if batch.own_items else 0
+
+    def applied(self, reply: Reply) -> None:
+        """Note the items of the leases in *reply*, and this worker's own ones."""
+        for pool, item, value, cookies in reply.pool_items:
+            self._contents[pool, item] = _Contents(_value(value), cookies)
+        for pool, item, value, cookies in reply.own_items:
+            if pool in self._for_worker:
+                contents = self._contents[pool, item] = _Contents(_value(value), cookies)
+                own = self.own[pool] = self._make(pool, item, contents)
+                self.jars.load(_jar(own), cookies)
+                logger.info("This worker has item %r of pool %r", item, pool)
+        self.own.pop(reply.lacks_item, None)
+        for pool, item, reason in reply.retired_items:
+            self.stats.inc_value("frontier/pool_retired")
+            logger.warning(
+                "Item %r of pool %r is retired: %s. To use it again, run: %s add %s ITEM",
+                *(item, pool, one_line(reason), self.command, shlex.quote(pool)),
+            )
+
+
+def _jar(item: PoolItem) -> str:
+    return f"{item.pool}/{item}"
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:  # another program has changed it
+        return None
