@@ -239,7 +239,7 @@ def item_in(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise ValueError("it begins like a JSON object, and is none") from None
+        raise ValueError("a line that begins with { must be a JSON object") from None
 
 
 def _lines(pool: Pool) -> Iterator[tuple[str, Any]]:

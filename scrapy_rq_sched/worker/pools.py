@@ -252,7 +252,7 @@ class Pools(Part):
             self._give(request, item, given)
 
     def _make(self, pool: str, name: str, contents: _Contents) -> PoolItem:
-        return PoolItem.make(pool, name, contents.value, self._told)
+        return PoolItem.make(pool, name, contents.value, self._hear_code)
 
     def _give(self, request: Request, item: PoolItem, given: dict[str, list[str]]) -> None:
         pool, meta = self._pools.get(item.pool, Pool(item.pool)), request.meta
@@ -384,7 +384,7 @@ class Pools(Part):
         self.stats.inc_value("frontier/pool_rests")
         logger.info("Item %r of pool %r rests for %g s: %s", str(item), item.pool, seconds, one_line(why))
 
-    def _told(self, item: PoolItem, seconds: float, why: str) -> None:
+    def _hear_code(self, item: PoolItem, seconds: float, why: str) -> None:
         """Let an item rest, or with 0 seconds retire it, because code of the spider says so."""
         if seconds > 0:
             self._rest(item, seconds, why)

@@ -9,7 +9,7 @@
 -- Reply 1; 0 if there is no such item
 --       limits: see store/pool_items.lua
 -- May be repeated.
-local what = argument()
+local deed = argument()
 
 -- -> whether no other worker is alive, so that items that are no longer in the settings can be removed
 local function is_alone(worker)
@@ -20,7 +20,7 @@ local function is_alone(worker)
   return others == 0
 end
 
-if what == 'fill' then
+if deed == 'fill' then
   local alone = is_alone(argument())
   pools.use()
   for _ = 1, number() do
@@ -37,16 +37,16 @@ if what == 'fill' then
   return 1
 end
 local pool, done = argument(), nil
-if what == 'add' then
+if deed == 'add' then
   local limits, item, value, own = argument(), argument(), argument(), argument()
   if redis.call('HEXISTS', POOLS, pool) == 0 then pool_items.define(pool, limits) end
   done = pool_items.add(pool, item, value, own, false)
-elseif what == 'remove' then
+elseif deed == 'remove' then
   done = pool_items.remove(pool, argument(), false)
-elseif what == 'rest' then
+elseif deed == 'rest' then
   local item, time, why = argument(), number(), argument()
   done = pool_items.rest(pool, item, slots.now() + time, why)
-elseif what == 'retire' then
+elseif deed == 'retire' then
   local item, reason = argument(), argument()
   done = pool_items.retire(pool, item, reason)
 end
