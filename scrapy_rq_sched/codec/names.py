@@ -62,7 +62,9 @@ def joined(names: Collection[str]) -> str:
 def names_in(name: str) -> frozenset[str]:
     """Return the names in what :func:`joined` returns, as the user gave them."""
     # The name of a lane may end with that of a pool: see pools.py.
-    return frozenset(unquote(one) for one in name.split("|") if one and not one.startswith("~"))
+    return frozenset(
+        f"pool {unquote(one[1:])}" if one.startswith("~") else unquote(one) for one in name.split("|") if one
+    )
 
 
 def shown(names: Iterable[str]) -> str:

@@ -127,6 +127,11 @@ class Pool:
         name = quoted(name_of(value, self.kind))
         if len(name) > LONGEST:
             raise ValueError(f"the name of an item must have at most {LONGEST} characters")
+        if self.kind == "proxy":
+            proxy_of(value)
+        item = PoolItem.make(self.name, unquote(name), value, lambda *_: None)
+        for template in (*self.headers.values(), *self.meta.values()):
+            self.filled(template, item)
         own = {limit: value[limit] for limit in _LIMITS if limit in value} if isinstance(value, dict) else {}
         try:
             rule = slot_rule("an item", name, own)
@@ -217,8 +222,6 @@ def entries(pool: Pool, listed: Iterable[Any]) -> Iterator[tuple[str, str, str]]
     ):
         try:
             name, text, own = pool.entry(value)
-            if pool.kind == "proxy":
-                proxy_of(value)
         except ValueError as error:
             raise SettingError(f"FRONTIER_POOLS[{pool.name!r}]: {source}: {error}") from None
         if seen.setdefault(name, text) != text:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from ..codec.names import joined
 from ..codec.pools import entries
 from ..codec.slot_limits import SlotPolicy
 from ..connection import RedisError, RedisTimeoutError, ResponseError, server_may_wait
@@ -189,7 +188,7 @@ class Frontier:
             self.config.max_events,
             run,
             replaced,
-            joined(self.config.offers),
+            self.config.wire_offers,
         )
         # Workers with a filter of their own class may share a set with workers that have the exact filter.
         kind = "exact" if self._dupefilter == "custom" else self._dupefilter

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from ..codec.names import joined
 from ..codec.needs import place_of
-from ..codec.pools import Pool
+from ..codec.pools import Pool, lane_of
 from ..codec.slot_limits import SlotPolicy
 from .close_limits import NEVER, CloseLimits
 
@@ -201,6 +201,12 @@ class FleetConfig:
     pools: tuple[Pool, ...] = ()
 
     @property
+    def wire_offers(self) -> str:
+        """What the worker offers, as the name of a lane: the pools are the last."""
+        pools = (lane_of("", pool.name) for pool in self.pools if not pool.is_for_worker)
+        return "|".join(filter(None, (joined(self.offers), *sorted(pools))))
+
+    @property
     def lease_ms(self) -> int:
         """The lease timeout in whole milliseconds, as the scripts take it."""
         return max(1, int(self.lease_timeout * 1000))
@@ -389,7 +395,7 @@ class Batch:
             "slots": list(slots) if any(slots) else [],
             "slot_of": [slots[push.place] for push in self.pushes] if len(slots) > 1 else [],
             "has_lanes": any(push.lane for push in self.pushes),
-            "offers": joined(config.offers),
+            "offers": config.wire_offers,
             "columns": columns if any(map(any, columns.values())) else {},
             "after": [finished.after for finished in self.finished],
             "most_after": max((finished.after for finished in self.finished), default=0),

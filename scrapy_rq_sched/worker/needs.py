@@ -9,6 +9,7 @@ from scrapy import Request
 
 from ..codec.names import joined, names_in, shown
 from ..codec.needs import NEEDS, needs_of
+from ..codec.pools import pool_of
 from ..errors import one_line
 from ..frontier.replies import Part, Reply
 
@@ -75,11 +76,21 @@ class Needs(Part):
                 "be given any request"
             )
 
+    def _warn_of_pool(self, pool: str) -> None:
+        logger.warning(
+            "No worker that is alive may have requests that need an item of pool %r: they wait. To have them "
+            "crawled, start a worker with this pool in FRONTIER_POOLS, which offers all else that they need",
+            one_line(pool),
+        )
+
     def applied(self, reply: Reply) -> None:
         """Log which needs no living worker meets, when that changes."""
         before, self._unmet = self._unmet, reply.unmet
         for lane in self._unmet:
             if lane not in before:
+                if pool := pool_of(lane):
+                    self._warn_of_pool(pool)
+                    continue
                 needs = names_in(lane)
                 logger.warning(
                     "No worker that is alive offers %s: requests that need it wait. To have them crawled, "

@@ -94,8 +94,8 @@ class Session(Part):
             groups.uses_groups = engine.inherit_groups
             if state.pools:
                 engine.watch_items(state.pools)
-            if state.pools.are_for_worker:
-                spider.pool = state.pools.own  # type: ignore[attr-defined]  # for the user's callbacks
+        if state.pools.are_for_worker:
+            spider.pool = state.pools.own  # type: ignore[attr-defined]  # for the user's callbacks
         self._intake = Intake(
             *(state, spider, queue, dupefilter, fingerprint, self.notices, engine),
             *(settings.by_slot, self.deny_list, self.needs),

@@ -175,7 +175,7 @@ local refused = {cause = 'refused', is_for_seeds = true}
 function admission.is_refused_by_all(history, now, place)
   local is_laned = place and slots.is_laned(place)
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '(' .. now, '+inf')) do
-    local may_have_it = not is_laned or lanes.may_be_offered(place, lanes.offers_of(name))
+    local may_have_it = not is_laned or lanes.are_offered(place, lanes.offers_of(name))
     if may_have_it and not string.find(history, 'refused:' .. name .. '@', 1, true) then return false end
   end
   return true

@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, slots/lanes, slots/waiting, exchange/header, exchange/serve_slot
+-- Needs: keys, slots/slots, slots/lanes, slots/waiting, store/pools, exchange/header, exchange/serve_slot
 -- The turns of slots with FRONTIER_ORDER = 'priority': the highest priority of all slots comes first. A slot's score is
 -- then the score of its next request. But if the slot must wait for its time, or got new requests since its last turn,
 -- the score is a time, as it always is if slots take turns.
@@ -60,6 +60,8 @@ function serve_by_priority.take(step, keys)
       -- If the slot must wait now, its score becomes a time.
       local gone = serve_slot.serve(step, slot, each, is_limited, next_score)
       if gone == 0 then in_vain = in_vain + 1 end
+      -- No item of its pool is free any more.
+      if pools.room(slot, 1) == 0 then closed[slot], count = true, count + 1 end
     else
       break
     end

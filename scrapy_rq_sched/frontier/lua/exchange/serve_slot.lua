@@ -79,7 +79,7 @@ end
 function serve_slot.serve(step, slot, each, is_limited, score_of)
   local there, begins, following, state = waiting.length_of(slot), nil, nil, nil
   if there == 0 then waiting.empty = waiting.empty + 1 end
-  local most = pools.are_used() and pools.room(slot, math.min(there, each)) or math.min(there, each)
+  local most = pools.room(slot, math.min(there, each))
   -- The last items of its pool were handed out in this exchange.
   if there > 0 and most == 0 then return 0, false end
   if is_limited and there > 0 then begins, following, state = admission.grants(step, slot, most) end

@@ -112,21 +112,10 @@ function lanes.covers(offers, lane)
   return true
 end
 
--- -> a lane, or its name, without the pool that its requests need an item of: see store/pools.lua
-function lanes.without_pool(lane)
-  return (string.gsub(lane, '|?~.*$', ''))
-end
-
 -- -> whether a worker with these *offers* may have requests of a place
 function lanes.are_offered(place, offers)
   local _, lane = lanes.split(place)
   return lanes.covers(offers or '', lane or '')
-end
-
--- -> whether a worker with these *offers* may have such requests if their pool has an item
-function lanes.may_be_offered(place, offers)
-  local _, lane = lanes.split(place)
-  return lanes.covers(offers or '', lanes.without_pool(lane or ''))
 end
 
 -- -> the keys of the lanes that a worker with these *offers* may serve
@@ -169,8 +158,6 @@ end
 
 -- -> whether a living worker may serve a lane
 local function is_met(lane)
-  lane = lanes.without_pool(lane)
-  if lane == '' then return true end
   living = living or on_set('ZRANGEBYSCORE', OFFERS, '(' .. server_time(), 'inf')
   for _, offers in ipairs(living) do
     if lanes.covers(offers, lane) then return true end

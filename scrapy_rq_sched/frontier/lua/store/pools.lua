@@ -1,11 +1,12 @@
 -- Needs: keys, number_of, slots/slots, slots/lanes, store/leases, store/pool_items, fleet/fleet
 -- The users of the items of pools: see store/pool_items.lua.
 --
--- A request that needs an item waits in a lane: the pool's name, after '~', is the last of its needs. The name of the item is
+-- A request that needs an item waits in a lane: the pool's name, after '~', is the last of its needs, and a worker that has the
+-- pool in its settings offers it. The name of the item is
 -- in the lease, after a '#': it is in use as long as the lease is there. META's field pools is there if the crawl uses any.
 local pools = {}
 -- How many uses are looked at to find those of workers that are gone.
-local LOOKED_AT = 1000
+local LOOKED_AT = 10000
 -- Milliseconds: after how long without a request a worker leaves its item to one that waits; for how long that one counts.
 local IDLE, WANTED = 5000, 10000
 -- Whether pools are used, once that is known.
@@ -35,7 +36,7 @@ end
 
 -- -> how many requests of a place may be handed out, at most *most*
 function pools.room(place, most)
-  local pool = slots.is_laned(place) and pools.of(select(2, lanes.split(place)))
+  local pool = slots.is_laned(place) and pools.are_used() and pools.of(select(2, lanes.split(place)))
   if not pool then return most end
   local room = 0
   for _, item in ipairs(pool_items.free(pool, most)) do
@@ -118,38 +119,41 @@ function pools.check_uses()
   end
 end
 
--- -> the pools of the lanes
-local function waited_for()
-  local found, has = {}, {}
+-- -> the lanes, each with its pool, of which a worker with these *offers* may have an item
+local function served(offers)
+  local found = {}
   for _, lane in ipairs(slots.has_lanes ~= false and lanes.all() or {}) do
     local pool = pools.of(lane)
-    if pool and not has[pool] then has[pool], found[#found + 1] = true, pool end
+    if pool and lanes.covers(offers, lane) then found[#found + 1] = {lane, pool} end
   end
   return found
 end
 
--- -> *offers*, and the pools of which an item is free
+-- -> *offers* without the pools of which no item is free
 function pools.offers(offers)
-  if not pools.are_used() then return offers end
-  for _, pool in ipairs(waited_for()) do
-    if pool_items.free(pool, 1)[1] then offers = (offers or '') .. '|~' .. pool end
+  if not offers or not pools.are_used() then return offers end
+  local left = '|' .. offers .. '|'
+  for _, its in ipairs(served(offers)) do
+    local name = '|~' .. its[2] .. '|'
+    local first, last = string.find(left, name, 1, true)
+    if first and not pool_items.free(its[2], 1)[1] then left = string.sub(left, 1, first) .. string.sub(left, last + 1) end
   end
-  return offers
+  return string.sub(left, 2, -2)
 end
 
--- -> whether requests wait for items that are not free, and this worker offers all else that they need; and from when on the
--- first of these items is free, nil if that is not known
+-- -> whether requests that a worker with these *offers* may have wait for items that are not free; and from when on the first
+-- of these items is free, nil if that is not known
 function pools.awaited(offers)
-  local is_awaited, first = false, nil
-  for _, lane in ipairs(pools.are_used() and slots.has_lanes and lanes.all() or {}) do
-    local pool = pools.of(lane)
-    if pool and lanes.covers(offers or '', lanes.without_pool(lane)) and not pool_items.free(pool, 1)[1]
-      and redis.call('EXISTS', LANE .. lane) == 1 then
-      local found = pool_items.on_set('ZRANGEBYSCORE', POOL_ITEMS .. pool, decimal(slots.now()), '(inf', 'WITHSCORES', 'LIMIT', 0, 1)
-      is_awaited, first = true, math.min(first or math.huge, number_of(found[2], math.huge))
+  local is_awaited, first = false, math.huge
+  for _, its in ipairs(offers and pools.are_used() and served(offers) or {}) do
+    local lane, pool = unpack(its)
+    if not pool_items.free(pool, 1)[1] and redis.call('EXISTS', LANE .. lane) == 1 then
+      local now = decimal(slots.now())
+      local found = pool_items.on_set('ZRANGEBYSCORE', POOL_ITEMS .. pool, now, '(inf', 'WITHSCORES', 'LIMIT', 0, 1)
+      is_awaited, first = true, math.min(first, number_of(found[2], math.huge))
     end
   end
-  return is_awaited, first and first < math.huge and first or nil
+  return is_awaited, first < math.huge and first or nil
 end
 
 -- -> whether *worker*, which has had no request for *idle* milliseconds, leaves its item to another one, which waits for it: no
