@@ -266,7 +266,7 @@ class Pools(Part):
             meta[POOL_ITEM] = item
         if pool.kind == "proxy":
             put("proxy", proxy_of(item.value))
-            given["meta"].append("_auth_proxy")
+            given["meta"].extend(("_auth_proxy", "_scheme_proxy"))
         for name, template in pool.meta.items():
             put(name, pool.filled(template, item))
         for name, template in pool.headers.items():

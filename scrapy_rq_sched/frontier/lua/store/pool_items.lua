@@ -143,7 +143,8 @@ end
 function pool_items.add(pool, item, value, own, is_set)
   if is_set and redis.call('HEXISTS', POOLS, '-' .. pool .. ' ' .. item) == 1 then return false end
   local its = pool_items.read(pool, item)
-  if is_set and its.is_set and its.value == value and its.limits == own then return true end
+  local is_same = its.is_set and its.value == value and its.limits == own
+  if is_set and is_same and pool_items.on_set('ZSCORE', POOL_ITEMS .. pool, item) then return true end
   pool_items.write(pool, item, 'value', value, 'limits', own)
   if is_set then
     pool_items.write(pool, item, 'is_set', 1)
