@@ -12,12 +12,14 @@ from scrapy.settings import Settings
 
 from scrapy_rq_sched.codec.pools import Pool
 from scrapy_rq_sched.codec.slot_limits import SlotLimits
+from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.errors import SettingError
 from scrapy_rq_sched.frontier.messages import Failed, Push
 from scrapy_rq_sched.frontier.replies import Lease, Order, Reply
 from scrapy_rq_sched.frontier.scripts import register
 from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.operations.clear import clear
+from scrapy_rq_sched.keys import Keys
 
 from ..support.client import Client, payloads
 from ..support.crawl import wait_until
@@ -56,8 +58,13 @@ def items(leases: list[Lease]) -> list[str]:
     return [lease.item for lease in leases]
 
 
+def at(server: redis.Redis, name: str) -> str:
+    """Return the key of the frontier with this name, or the beginning of several."""
+    return f"{Keys('s', hash_tag=needs_hash_tag(server)).prefix}:{name}"
+
+
 def users(server: redis.Redis) -> list[bytes]:
-    return list(server.zrange("s:pools:uses", 0, -1))
+    return list(server.zrange(at(server, "pools:uses"), 0, -1))
 
 
 def change(server: redis.Redis, worker: Client, *arguments: object) -> int:
@@ -108,7 +115,7 @@ def test_an_item_of_a_dead_worker_is_free_after_its_lease_and_not_before(
     dead, other = start("dead", lease=0.5, **accounts("alice")), start("other", **accounts("alice"))
     push(dead, "x", "y")
     dead.take(1)
-    deadline = server.zscore("s:workers", "dead")
+    deadline = server.zscore(at(server, "workers"), "dead")
     assert deadline is not None
     leases: list[Lease] = []
 
@@ -206,7 +213,7 @@ def test_a_request_that_was_set_back_has_an_item_when_it_begins(start: Start, se
     (lease,) = one.take(1)
     start("other", **accounts("alice"))  # which may have the code that the first one lacks
     one.say(refused=[(lease.name, "its callback is missing")])
-    assert server.zcard("s:delayed") == 1
+    assert server.zcard(at(server, "delayed")) == 1
     other = Client(server, "third", "priority", 30.0, 5, **accounts("alice")).open()
     found: list[Lease] = []
     wait_until(lambda: bool(found.extend(other.take(1)) or found), 10)
@@ -282,13 +289,13 @@ def test_an_item_that_rests_is_given_to_no_request(start: Start) -> None:
 def test_a_shorter_rest_does_not_end_a_longer_one(start: Start, server: redis.Redis) -> None:
     one = start("one", **accounts("alice"))
     report(one, "alice", rest=60_000, why="status 403")
-    before = server.hget("s:pools:item:accounts/alice", "rests")
+    before = server.hget(at(server, "pools:item:accounts/alice"), "rests")
     report(one, "alice", rest=1000, why="status 429")
-    assert server.hget("s:pools:item:accounts/alice", "rests") == before
-    assert server.hget("s:pools:item:accounts/alice", "why") == b"status 403"
+    assert server.hget(at(server, "pools:item:accounts/alice"), "rests") == before
+    assert server.hget(at(server, "pools:item:accounts/alice"), "why") == b"status 403"
 
 
-def test_an_item_is_retired_after_so_many_bad_answers_in_a_row(start: Start) -> None:
+def test_an_item_is_retired_after_so_many_bad_answers_in_a_row(start: Start, server: redis.Redis) -> None:
     one = start("one", **accounts("alice", retire_after=3))
     push(one, "x", "y")
     assert report(one, "alice", bad=2, why="status 403").retired_items == ()
@@ -296,7 +303,7 @@ def test_an_item_is_retired_after_so_many_bad_answers_in_a_row(start: Start) -> 
     retired = report(one, "alice", bad=1, why="status 403").retired_items
     assert retired == (("accounts", "alice", "3 bad answers in a row, the last one: status 403"),)
     assert one.take(1) == []
-    events = [json.loads(fields[b"event"]) for _, fields in one.frontier.server.xrange("s:events")]
+    events = [json.loads(fields[b"event"]) for _, fields in server.xrange(at(server, "events"))]
     (event,) = [event for event in events if event["type"] == "item_retired"]
     assert (event["pool"], event["item"]) == ("accounts", "alice")
 
@@ -345,7 +352,7 @@ def test_a_worker_without_an_item_is_given_nothing(start: Start) -> None:
 def test_the_item_of_a_dead_worker_goes_to_the_next(start: Start, server: redis.Redis) -> None:
     dead, other = start("dead", lease=0.4, **for_life("alice")), start("other", **for_life("alice"))
     beat(dead)
-    deadline = server.zscore("s:workers", "dead")
+    deadline = server.zscore(at(server, "workers"), "dead")
     wait_until(lambda: bool(beat(other).own_items), 10)
     seconds, microseconds = server.time()
     assert seconds * 1000 + microseconds / 1000 >= deadline
@@ -441,7 +448,7 @@ def test_an_item_that_is_unknown_cannot_be_changed(start: Start, server: redis.R
     one = start("one", **accounts())
     assert change(server, one, "rest", "accounts", "carol", 1000, "") == 0
     assert change(server, one, "retire", "accounts", "carol", "") == 0
-    assert not server.exists("s:pools:item:accounts/carol")
+    assert not server.exists(at(server, "pools:item:accounts/carol"))
 
 
 def test_items_that_left_the_settings_leave_the_pool_when_the_first_worker_starts(
@@ -450,11 +457,11 @@ def test_items_that_left_the_settings_leave_the_pool_when_the_first_worker_start
     one = start("one", **accounts("alice", "bob"))
     change(server, one, "add", "accounts", "0 1 0", "carol", '"carol"', "- -")
     start("other", **accounts("bob"))
-    assert server.zrange("s:pools:items:accounts", 0, -1) == [b"alice", b"bob", b"carol"]
+    assert server.zrange(at(server, "pools:items:accounts"), 0, -1) == [b"alice", b"bob", b"carol"]
     for name in ("one", "other"):
-        server.zrem("s:workers", name)
+        server.zrem(at(server, "workers"), name)
     start("third", **accounts("bob"))
-    assert server.zrange("s:pools:items:accounts", 0, -1) == [b"bob", b"carol"]
+    assert server.zrange(at(server, "pools:items:accounts"), 0, -1) == [b"bob", b"carol"]
 
 
 def test_a_changed_password_reaches_the_pool(start: Start) -> None:
@@ -488,7 +495,7 @@ def test_pools_are_stored_again_after_redis_has_lost_everything(start: Start, se
     one = start("one", **accounts())
     push(one, "x")
     server.flushdb()
-    wait_until(lambda: server.zcard("s:pools:items:accounts") == 2 or one.say() is None, 10)
+    wait_until(lambda: server.zcard(at(server, "pools:items:accounts")) == 2 or one.say() is None, 10)
     push(one, "y")
     assert items(one.take(1)) == ["alice"]
 
@@ -497,17 +504,17 @@ def test_a_use_without_a_lease_ends_when_a_worker_joins(start: Start, server: re
     one = start("one", **accounts("alice"))
     push(one, "x", "y")
     one.take(1)
-    server.delete("s:leases:one")
+    server.delete(at(server, "leases:one"))
     start("other", **accounts("alice"))
     assert items(one.take(1)) == ["alice"]
 
 
-@pytest.mark.parametrize("key", ["s:pools:uses", "s:pools:items:accounts", "s:pools:item:accounts/alice"])
+@pytest.mark.parametrize("key", ["pools:uses", "pools:items:accounts", "pools:item:accounts/alice"])
 def test_a_value_of_another_type_stops_no_worker(start: Start, server: redis.Redis, key: str) -> None:
     one = start("one", **accounts())
     push(one, "x", "y")
-    server.delete(key)
-    server.set(key, "garbage")
+    server.delete(at(server, key))
+    server.set(at(server, key), "garbage")
     one.take(9)
     start("other", **accounts())
     assert one.say(want=9).waiting < 2
@@ -517,9 +524,9 @@ def test_clear_removes_the_pools(start: Start, server: redis.Redis, redis_url: s
     one = start("one", **accounts())
     push(one, "x")
     one.take(1)
-    assert list(server.scan_iter("s:pools*"))
+    assert list(server.scan_iter(at(server, "pools*")))
     clear(View.from_settings(Settings({"REDIS_URL": redis_url}), "s"), force=True)
-    assert not list(server.scan_iter("s:pools*"))
+    assert not list(server.scan_iter(at(server, "pools*")))
 
 
 def test_pools_stay_when_a_crawl_finishes(start: Start, server: redis.Redis) -> None:
