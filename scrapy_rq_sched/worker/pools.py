@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from scrapy import Request
 
@@ -269,7 +270,8 @@ class Pools(Part):
             given["meta"].extend(("_auth_proxy", "_scheme_proxy"))
         for name, template in pool.meta.items():
             put(name, pool.filled(template, item))
-        for name, template in pool.headers.items():
+        # A key that one site is to have must not go to another, to which it redirects.
+        for name, template in () if _has_changed_host(request) else pool.headers.items():
             request.headers[name] = pool.filled(template, item)
             given["headers"].append(name)
         if pool.kind == "cookiejar" or pool.keeps_cookies:
@@ -434,6 +436,12 @@ class Pools(Part):
                 "Item %r of pool %r is retired: %s. To use it again, run: %s add %s ITEM",
                 *(item, pool, one_line(reason), self.command, shlex.quote(pool)),
             )
+
+
+def _has_changed_host(request: Request) -> bool:
+    """Return whether *request* is the redirect of a request to another host."""
+    first = (request.meta.get("redirect_urls") or [request.url])[0]
+    return urlsplit(first).netloc != urlsplit(request.url).netloc
 
 
 def _jar(item: PoolItem) -> str:

@@ -311,6 +311,14 @@ def test_templates_are_filled() -> None:
     assert request.meta["region"] == "eu-1"
 
 
+def test_a_redirect_to_another_host_has_no_headers_of_the_item() -> None:
+    pools = ours(pool(headers={"Authorization": "Bearer {item}"}))
+    assert "Authorization" in given(pools, redirect_urls=["http://a.example/before"]).headers
+    assert (
+        "Authorization" not in given(pools, redirect_urls=["http://b.example/", "http://a.example/x"]).headers
+    )
+
+
 def test_an_item_without_the_field_of_a_template_begins_no_request() -> None:
     with pytest.raises(ValueError, match="lacks a field of the template") as refused:
         given(ours(pool(headers={"Authorization": "{key}"})), {"name": "alice", "password": SECRET})

@@ -11,7 +11,7 @@
 --   has_rare: whether any key exists that a crawl without problems does not have
 --   repeated: this exchange was applied before; rewound: Redis has come back with older data
 --   membership: 1: the worker had counted as dead; 2: its leases went back to the queue because of older data
---   offers: what the worker offers, and the pools with free items; pool_items: see exchange/make_leases.lua
+--   has_pools: whether the crawl uses pools; offers: what the worker offers, but for the pools without a free item; pool_items: see exchange/make_leases.lua
 --   own_items: pool -> {item, value, cookies}, new items that the worker has for its life; lacks_item: a pool of which it
 --     needs one, and there is none; wants_pools: whether the pools of its settings must be sent
 --   over: the crawl was finished and cleared without this worker
@@ -36,7 +36,7 @@ function begin.new()
     wants_policy = false, other_limits = false, named_slots = 0, why = nil, limits_sent = nil, given = nil, ask_at = nil,
     given_outside = nil, ask_outside_at = nil, refused_outside = nil,
     backed_off = nil, freed = nil, given_up = 0, unmet = nil, let_go = 0, looked_at = 0, group_news = nil, groups_finished = nil,
-    offers = nil, pool_items = nil, own_items = nil, lacks_item = nil, wants_pools = nil, retired_items = nil,
+    has_pools = false, offers = nil, pool_items = nil, own_items = nil, lacks_item = nil, wants_pools = nil, retired_items = nil,
     has_items = false, with_items = false, items = nil, no_items = nil, unmoved = nil,
   }
 end

@@ -17,6 +17,7 @@ local function read(step)
   slots.know(meta[13], meta[14], meta[32], header.has_lanes)
   groups.know(meta[34], meta[1])
   pools.know(meta[35])
+  step.has_pools = meta[35] and true
   step.deadline, step.holds = redis.pcall('ZSCORE', WORKERS, step.worker), redis.pcall('HLEN', step.held)
   step.waiting, step.seen, step.pages = waiting.length(redis.pcall), filter.count(), redis.pcall('LINDEX', PAGES, 0)
   step.has_items = header.items_as or header.feed or meta[25]

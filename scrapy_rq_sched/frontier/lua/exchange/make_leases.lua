@@ -17,7 +17,7 @@ function make_leases.hand_out(step, kind, score, deaths, request, slot, begin)
   local handed = step.leases
   local n = #handed
   local lease = step.prefix .. n / 2 + 1
-  local item = pools.are_used() and kind == 'request' and pools.take(slot, step.worker, lease) or nil
+  local item = step.has_pools and kind == 'request' and pools.take(slot, step.worker, lease) or nil
   if item then tell_item(step, slot, item) end
   handed[n + 1] = lease
   handed[n + 2] = leases.value(kind, score, deaths, step.second, request, slot, begin, item)

@@ -84,9 +84,10 @@ local function reply(step)
   end
   note(step, finished)
   local is_limited, in_vain = step.is_limited, header.want > 0 and #step.leases == 0
-  local offers = pools.offers(header.offers)
+  local offers = step.has_pools and pools.offers(header.offers) or header.offers
   local next_turn = is_limited and own_slots.next(step.worker, in_vain, offers) or nil
-  local is_item_awaited, next_item = pools.awaited(header.offers)
+  local is_item_awaited, next_item = false, nil
+  if step.has_pools then is_item_awaited, next_item = pools.awaited(header.offers) end
   if next_item then next_turn = math.min(next_turn or math.huge, next_item) end
   local n_slots = is_limited and slots.count() or nil
   local sleeps = next_turn and next_turn > slots.now()

@@ -61,7 +61,7 @@ function serve_by_priority.take(step, keys)
       local gone = serve_slot.serve(step, slot, each, is_limited, next_score)
       if gone == 0 then in_vain = in_vain + 1 end
       -- No item of its pool is free any more.
-      if pools.room(slot, 1) == 0 then closed[slot], count = true, count + 1 end
+      if step.has_pools and pools.room(slot, 1) == 0 then closed[slot], count = true, count + 1 end
     else
       break
     end

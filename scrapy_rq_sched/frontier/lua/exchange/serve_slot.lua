@@ -79,9 +79,12 @@ end
 function serve_slot.serve(step, slot, each, is_limited, score_of)
   local there, begins, following, state = waiting.length_of(slot), nil, nil, nil
   if there == 0 then waiting.empty = waiting.empty + 1 end
-  local most = pools.room(slot, math.min(there, each))
-  -- The last items of its pool were handed out in this exchange.
-  if there > 0 and most == 0 then return 0, false end
+  local most = math.min(there, each)
+  if step.has_pools and there > 0 then
+    most = pools.room(slot, most)
+    -- The last items of its pool were handed out in this exchange.
+    if most == 0 then return 0, false end
+  end
   if is_limited and there > 0 then begins, following, state = admission.grants(step, slot, most) end
   local room = to_give_up(state)
   if room then

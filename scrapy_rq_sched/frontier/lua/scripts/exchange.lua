@@ -65,7 +65,7 @@ if groups.are_used() then
 end
 
 if has_limits then slot_admission.report(step) end
-step.offers = pools.offers(header.offers)
+step.offers = step.has_pools and pools.offers(header.offers) or header.offers
 if header.asks then slot_admission.give(step) end
 if header.outside then slot_admission.give_outside(step) end
 if step.repeated then
