@@ -441,7 +441,7 @@ class Pools(Part):
 def _has_changed_host(request: Request) -> bool:
     """Return whether *request* is the redirect of a request to another host."""
     first = (request.meta.get("redirect_urls") or [request.url])[0]
-    return urlsplit(first).netloc != urlsplit(request.url).netloc
+    return bool(urlsplit(first).netloc != urlsplit(request.url).netloc)
 
 
 def _jar(item: PoolItem) -> str:
