@@ -30,9 +30,10 @@ from hypothesis.stateful import (
 )
 
 from scrapy_rq_sched.codec.needs import place_of, split_place
+from scrapy_rq_sched.codec.pools import Pool, lane_of, pool_of
 from scrapy_rq_sched.frontier.client import Frontier
 from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, FleetConfig, Push
-from scrapy_rq_sched.frontier.replies import Lease, Membership, Reply
+from scrapy_rq_sched.frontier.replies import Lease, Membership, Order, Reply, parse_lease
 from scrapy_rq_sched.keys import Keys
 
 from ..conftest import INTSETS
@@ -53,14 +54,37 @@ SETTINGS = settings(
 )
 
 KEYS = Keys("s")
+#: The pool for requests and the one for workers, and how many users each of their items may have at a time.
+ACCOUNTS, LIFE = "accounts", "life"
+ITEMS = {ACCOUNTS: {"alice": 1, "bob": 2}, LIFE: {"carol": 1, "dave": 1}}
+POOLS = tuple(
+    Pool(
+        name,
+        is_for_worker=name == LIFE,
+        items=tuple({"name": item, "concurrency": most} for item, most in items.items()),
+    )
+    for name, items in ITEMS.items()
+)
 #: No test lasts as long: a worker dies when the test says so.
-BOUNDS = FleetConfig(lease_timeout=100_000.0, max_deliveries=3)
+BOUNDS = FleetConfig(lease_timeout=100_000.0, max_deliveries=3, pools=POOLS)
 LANE = "browser"
+POOLED, LANE_POOLED = lane_of("", ACCOUNTS), lane_of(LANE, ACCOUNTS)
+LANES = LANE, POOLED, LANE_POOLED
 
 
 def offers_lane(worker: str) -> bool:
-    """Return whether the worker of this name may have requests of the lane: every second one."""
+    """Return whether the worker of this name may have requests that need a browser: every second one."""
     return int(worker[1:]) % 2 == 1
+
+
+def needs_item(worker: str) -> bool:
+    """Return whether the worker of this name has an item for its life: every second one, too."""
+    return not offers_lane(worker)
+
+
+def may_serve(worker: str, lane: str) -> bool:
+    """Return whether *worker* may have requests of *lane*, if their pool has an item."""
+    return not lane.startswith(LANE) or offers_lane(worker)
 
 
 #: Later than any test, in the server's milliseconds.
@@ -79,7 +103,7 @@ class Entry:
     priority: int = 0
     kind: str = "request"
     slot: str = ""
-    #: Which workers may have it: "browser" for those that offer one.
+    #: Which workers may have it, and the pool of which it needs an item.
     lane: str = ""
     #: The group that it is in, and the one that it waits for.
     group: str = ""
@@ -101,6 +125,10 @@ class Entry:
     @property
     def place(self) -> str:
         return place_of(self.slot, self.lane)
+
+    @property
+    def is_pooled(self) -> bool:
+        return bool(pool_of(self.lane))
 
 
 @dataclass(eq=False)
@@ -141,6 +169,8 @@ class Member:
     taken_away: list[Held] = field(default_factory=list)
     #: Its requests of groups that are only in its memory.
     memory: set[Entry] = field(default_factory=set)
+    #: Whether it has an item for its life.
+    has_item: bool = False
 
 
 @dataclass
@@ -164,6 +194,8 @@ class Said:
     #: Finished groups that its spider was told, and requests of groups that have left its memory.
     groups_acked: list[str] = field(default_factory=list)
     left_memory: list[Entry] = field(default_factory=list)
+    #: The item that it has for its life, as far as it knows; None if it needs none.
+    own_item: str | None = None
     #: Whether the pushes are left out, as after failures. What led to them is not released then.
     left_out: bool = False
 
@@ -186,6 +218,7 @@ class Said:
             forgotten=self.forgotten,
             groups_acked=self.groups_acked,
             left_memory=[entry.arrived for entry in self.left_memory],
+            own_items={} if self.own_item is None else {LIFE: self.own_item},
         )
         return batch.of_first(0) if self.left_out else batch
 
@@ -240,6 +273,16 @@ class Model:
 
     def leased(self) -> int:
         return sum(len(member.held) for member in self.members.values())
+
+    def room(self, taken: Iterable[Entry] = ()) -> int:
+        """Return how many requests can have an item, when *taken* were handed out, too."""
+        members = self.members.values()
+        users = [*taken, *(held.entry for member in members for held in member.held)]
+        return sum(ITEMS[ACCOUNTS].values()) - sum(entry.is_pooled for entry in users)
+
+    def _take_item(self, name: str, member: Member) -> None:
+        has_room = sum(other.has_item for other in self.members.values()) < sum(ITEMS[LIFE].values())
+        member.has_item = needs_item(name) and (member.has_item or has_room)
 
     def finished(self) -> bool:
         left = len(self.waiting) + len(self.seeds) + len(self.delayed) + self.leased()
@@ -306,7 +349,7 @@ class Model:
             member.registered = member.left = True
             member.renewed = False
         else:
-            member.registered = False
+            member.registered = member.has_item = False
             member.memory.clear()
         is_anything_left = self.waiting or self.seeds or self.delayed or self.leased()
         nothing_is_left = not (self.registered() or is_anything_left or self.followers or self.news)
@@ -329,6 +372,7 @@ class Model:
         repeated = said.number == member.exchange
         lost = member.reclaimed or (repeated and member.lost)
         failed_before = len(self.failed)
+        self._take_item(name, member)
         if not repeated:
             member.duplicates = self._push(member, said)
             self._release(name, member, said)
@@ -360,6 +404,7 @@ class Model:
             "dead": tuple(dead),
             "lost": (),
             "seeds_problem": (),
+            "order": Order.ITEM if needs_item(name) and not member.has_item else Order.CRAWL,
             "groups_finished": groups_finished,
         }
 
@@ -487,9 +532,12 @@ class Model:
         member.held = []
         member.memory.clear()
         member.registered, member.reclaimed, member.busy = False, True, False
+        member.has_item = False
         return len(others)
 
     def _hand_out(self, name: str, member: Member, said: Said) -> None:
+        if needs_item(name) and not member.has_item:
+            return
         to_share = len(self.waiting) + len(self.delayed)
         share = max(1, math.ceil(to_share / len(self.registered())))
         seeds, self.seeds = self.seeds[: said.want_seeds], self.seeds[said.want_seeds :]
@@ -515,7 +563,7 @@ class Model:
             return True
 
         for entry in self.due[:50]:  # it does not look further at what is set back
-            is_offered = not entry.lane or offers_lane(name)
+            is_offered = may_serve(name, entry.lane) and not (entry.is_pooled and not self.room(taken))
             if is_offered and (want if entry.kind == "request" else said.want_seeds) > 0 and admit(entry):
                 self.delayed.remove(entry)
 
@@ -528,18 +576,28 @@ class Model:
                     self.delayed.append(entry)
             return before - most
 
+        has_item, closed = self.room(taken) > 0, set()
         while want > 0:
-            served = [place for place in self.grants if LANE not in place or offers_lane(name)]
+            served = [
+                place
+                for place in self.grants
+                if may_serve(name, split_place(place)[1]) and (has_item or not is_pooled(place))
+            ]
             due, flat = served[:want], bool(self.queues[""])
-            each = math.ceil(want / max(1, len(due) + flat))
-            from_flat = take("", each)
-            for slot in due:
+            turns = [place for place in due if place not in closed]
+            each = math.ceil(want / max(1, len(turns) + flat))
+            progress = take("", each)
+            for place in turns:
                 if want <= 0:
                     break
-                take(slot, each)
-                self.grants.remove(slot)
-                self.grants += [slot] if self.queues[slot] else []
-            if not due and not from_flat:
+                most = min(each, self.room(taken)) if is_pooled(place) else each
+                if not most:
+                    closed.add(place)
+                    continue
+                progress += max(1, take(place, most))
+                self.grants.remove(place)
+                self.grants += [place] if self.queues[place] else []
+            if not progress:
                 break
         for place, entry in enumerate(taken):
             member.held.append(Held(entry, said.number, place, entry.deaths))
@@ -553,7 +611,7 @@ class Model:
 
     def _may_have(self, entry: Entry) -> set[str]:
         """Return the living workers that may have *entry*."""
-        return {name for name in self._alive() if not entry.lane or offers_lane(name)}
+        return {name for name in self._alive() if may_serve(name, entry.lane)}
 
     def _is_for_another(self, name: str, entry: Entry) -> bool:
         return name in entry.refused_by and not self._may_have(entry) <= entry.refused_by
@@ -581,6 +639,8 @@ class Worker:
     latest: int = 0
     #: The finished groups that its spider was told.
     groups: list[str] = field(default_factory=list)
+    #: The item that it has for its life.
+    own_item: str = ""
     #: The last request and the last seed that it has begun: of what it was given, all but the very last.
     given: list[Held] = field(default_factory=list)
 
@@ -605,7 +665,12 @@ PUSHES = st.lists(
         st.integers(0, 11),
         st.sampled_from([0, 0, 0, 1, -1, 7, 2**20, -(2**20)]),
         st.sampled_from([False] * 9 + [True]),  # whether it stays in the worker's memory
-        st.sampled_from(["", "", "a", "a", "b", "c", "a|browser", "d|browser"]),  # its place
+        st.sampled_from(
+            [
+                *("", "", "a", "a", "b", "c", "a|browser", "d|browser"),
+                *(place_of("a", POOLED), place_of("e", POOLED), place_of("a", LANE_POOLED)),
+            ]
+        ),  # its place
         st.sampled_from(["", "", "", "in g", "in h", "after g", "after h"]),
     ),
     min_size=1,
@@ -852,6 +917,7 @@ class Crawl(RuleBasedStateMachine):
         reply = worker.frontier.exchange(said.batch())
         assert {name: getattr(reply, name) for name in model_reply} == model_reply
         assert set(reply.groups_finished) == groups_finished
+        self.check_own_item(worker, said, reply)
         self.check_epoch(reply)
         # No test is to last until what is delayed is due.
         delayed = self.server.zrange("s:delayed", 0, -1)
@@ -861,6 +927,7 @@ class Crawl(RuleBasedStateMachine):
         self.check_that_a_repeat_changes_nothing(worker, said, reply)
         worker.unanswered = None if answered else said
         if answered:
+            worker.own_item = self.own_items().get(worker.name, "")
             worker.groups = [group for group, _ in reply.groups_finished]
             if said.left_out:
                 worker.memory += said.left_memory
@@ -907,11 +974,23 @@ class Crawl(RuleBasedStateMachine):
         said.begun, said.expanded = worker.last_begun("request"), worker.last_begun("list")
         said.suspects = sum(held.deaths >= 2 for held in worker.believes_held)
         said.left_out = said.left_out and bool(said.pushes)
+        said.own_item = worker.own_item if needs_item(worker.name) else None
         return said
 
     def check_epoch(self, reply: Reply) -> None:
         assert self.epochs.setdefault(self.model.epoch, reply.epoch) == reply.epoch
         assert len(set(self.epochs.values())) == len(self.epochs)
+
+    def check_own_item(self, worker: Worker, said: Said, reply: Reply) -> None:
+        """Check that the worker learns the item that it has for its life, and only if it is another one."""
+        own = self.own_items().get(worker.name, "")
+        assert [item for _, item, _, _ in reply.own_items] == ([own] if own and own != said.own_item else [])
+        assert reply.lacks_item == (LIFE if needs_item(worker.name) and not own else "")
+
+    def own_items(self) -> dict[str, str]:
+        """Return, by worker, the items that workers have for their life."""
+        uses = [use.decode().split(" ") for use in self.server.zrange("s:pools:uses", 0, -1)]
+        return {user.rstrip("/"): item for pool, item, user in uses if pool == LIFE}
 
     def check_leases(self, worker: Worker, said: Said, reply: Reply, repeats: bool) -> list[Held]:
         leases = [held for held in self.model.members[worker.name].held if held.exchange == said.number]
@@ -929,6 +1008,8 @@ class Crawl(RuleBasedStateMachine):
     def check_that_a_repeat_changes_nothing(self, worker: Worker, said: Said, reply: Reply) -> None:
         if self.model.dead():
             return  # it would reclaim the next four
+        if reply.order == Order.ITEM:
+            return  # it would take the item of a worker that the exchange has reclaimed
         before, call = self.contents(), worker.frontier._exchange
         is_function, call.is_function = call.is_function, False
         again = worker.frontier.exchange(said.batch())
@@ -996,7 +1077,9 @@ class Crawl(RuleBasedStateMachine):
                     pipe.zrange(key, 0, -1)
                 else:
                     pipe.lrange(key, 0, -1)
-            pipe.zrange("s:slots", 0, -1).zrange(f"s:slots:lane:{LANE}", 0, -1).hget("s:meta", "in_slots")
+            for lane in LANES:
+                pipe.zrange(f"s:slots:lane:{lane}", 0, -1)
+            pipe.zrange("s:slots", 0, -1).hget("s:meta", "in_slots").zrange("s:pools:uses", 0, -1)
             pipe.lrange("s:start_urls", 0, -1).zrange("s:delayed", 0, -1).lrange("s:failed", 0, -1)
             pipe.smembers("s:dupefilter").smembers("s:started").zrange("s:workers", 0, -1)
             pipe.hgetall("s:history").zrange("s:groups:followers", 0, -1).zcard("s:groups:members")
@@ -1005,7 +1088,8 @@ class Crawl(RuleBasedStateMachine):
                 pipe.hgetall(f"s:leases:{name}")
             replies = pipe.execute()
         queues, replies = replies[: len(model.queues)], replies[len(model.queues) :]
-        grants, of_lane, in_slots, seeds, delayed, failed, seen, started, workers, history, *replies = replies
+        of_lanes, replies = replies[: len(LANES)], replies[len(LANES) :]
+        grants, in_slots, uses, seeds, delayed, failed, seen, started, workers, history, *replies = replies
         followers, members, groups, news, *held = replies
         if model.discipline == "fifo":
             for queue in queues:
@@ -1027,9 +1111,12 @@ class Crawl(RuleBasedStateMachine):
         assert {name.decode() for name in news} == set(model.news)
 
         assert waiting == [entry.payload for entry in model.waiting]
-        laned = [place for place in model.grants if LANE in place]
-        assert [place.decode() for place in of_lane] == laned
-        # The places of the lane come last there.
+        laned = [place for place in model.grants if "|" in place]
+        for lane, of_lane in zip(LANES, of_lanes, strict=True):
+            assert [place.decode() for place in of_lane] == [
+                place for place in laned if split_place(place)[1] == lane
+            ], lane
+        # The places of the lanes come last there.
         plain = [place for place in model.grants if place not in laned]
         assert [place.decode() for place in grants] == plain + sorted(laned)
         assert int(in_slots or 0) == len(model.waiting) - len(model.queues[""])
@@ -1047,8 +1134,30 @@ class Crawl(RuleBasedStateMachine):
         for name, found in zip(model.members, leases, strict=True):
             known = {(held.name.encode(), held.entry.payload) for held in model.members[name].held}
             assert found == known, name
+        self.check_items([use.decode() for use in uses], dict(zip(model.members, held, strict=True)))
         self.check_history(history)
         assert self.told() == model.told
+
+    def check_items(self, uses: list[str], leases: dict[str, dict[bytes, bytes]]) -> None:
+        """Check that each item has the users that it should have, and not more than it may have.
+
+        :param uses: what Redis says, and :param leases: of each worker.
+        """
+        expected = []
+        for worker, held in leases.items():
+            for name, value in held.items():
+                lease = parse_lease(value)
+                assert bool(lease.item) == is_pooled(lease.slot), value
+                expected += [f"{ACCOUNTS} {lease.item} {worker}/{name.decode()}"] if lease.item else []
+        owners = [use for use in uses if use.startswith(LIFE)]
+        assert sorted(use for use in uses if use not in owners) == sorted(expected)
+        with_item = [name for name, member in self.model.members.items() if member.has_item]
+        assert sorted(use.split(" ")[2] for use in owners) == sorted(f"{name}/" for name in with_item)
+        users = Counter(tuple(use.split(" ")[:2]) for use in uses)
+        for pool, items in ITEMS.items():
+            for item, most in items.items():
+                assert users.pop((pool, item), 0) <= most, uses
+        assert not users, uses
 
     def told(self) -> list[tuple[str, str | None]]:
         events = [json.loads(fields[b"event"]) for _, fields in self.server.xrange("s:events")]
@@ -1123,7 +1232,8 @@ class Crawl(RuleBasedStateMachine):
             ("crawl_finished", None),
         ]
         lasting = {name for name in self.server.scan_iter() if self.server.ttl(name) == -1}
-        assert lasting <= {b"s:failed"}
+        assert {key for key in lasting if not key.startswith(b"s:pools")} <= {b"s:failed"}
+        assert not self.server.exists("s:pools:uses")
 
     def drain_what_waits(self, last: Worker) -> Reply:
         drained: list[Held] = []
@@ -1151,6 +1261,11 @@ class Crawl(RuleBasedStateMachine):
                 assert calm == sorted(calm)
         self.say(last, True, want_seeds=100)
         return self.say(last, True, fates=[(0, "finished")] * len(last.believes_held))
+
+
+def is_pooled(place: str) -> bool:
+    """Return whether the requests of *place* need an item."""
+    return bool(pool_of(split_place(place)[1]))
 
 
 def payload_of(value: bytes) -> bytes:
