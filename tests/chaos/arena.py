@@ -82,6 +82,8 @@ class Arena:
         self.pages: set[str] = set()
         #: Seconds between two requests to a host, where that is what is looked at; else 0.
         self.delay = 0.0
+        #: The environment variables of each worker.
+        self.environment: dict[str, str] = {}
         self._settings: dict[str, object] = {}
         self._parsed: set[str] = set()
         self._parses = 0
@@ -174,7 +176,7 @@ class Arena:
     ) -> list[int]:
         """Start *count* more workers of the same crawl; return their numbers."""
         first = len(self.fleet.workers)
-        environment = {"WATCH_LOOP": "1", **(environment or {})}
+        environment = {"WATCH_LOOP": "1", **self.environment, **(environment or {})}
         settings = {**self._settings, **self._slowed(settings)}
         self.fleet.start(self._spider, count, *self._arguments, environment=environment, **settings)
         return list(range(first, first + count))
@@ -302,7 +304,7 @@ class Arena:
         again = Fleet(folder, self.proxy.url)
         self._stack.callback(again.stop)
         settings = {**self._settings, "GRAPH_LATENCY": 0}
-        again.start(self._spider, WORKERS_AGAIN, *self._arguments, **settings)
+        again.start(self._spider, WORKERS_AGAIN, *self._arguments, environment=self.environment, **settings)
         # As long as a page comes now and then, it goes on.
         with suppress(AssertionError):
             while any(worker.poll() is None for worker in again.workers):

@@ -40,6 +40,7 @@ ADMISSION = "frontier/lua/exchange/admission.lua"
 LEAVE, LIMITS = "frontier/lua/scripts/leave.lua", "frontier/lua/slots/limits.lua"
 REPORTED = "frontier/lua/slots/slot_reports.lua"
 PAGE_ITEMS = "frontier/lua/exchange/page_items.lua"
+POOL_ITEMS = "frontier/lua/store/pool_items.lua"
 
 MUTANTS = {
     "no-block": Mutant(
@@ -106,6 +107,43 @@ MUTANTS = {
                 "frontier/lua/exchange/followers.lua",
                 "(owner == '' or not redis.call('ZSCORE', WORKERS, owner))",
                 "owner == ''",
+            ),
+        ),
+    ),
+    "no-item-kept": Mutant(
+        "an item of a pool has no more users at a time than it may have",
+        ("pools-kill", "pools-life"),
+        (
+            (
+                POOL_ITEMS,
+                "if its.retired or pool_items.uses_of(pool, item) >= concurrency then",
+                "if its.retired then",
+            ),
+        ),
+    ),
+    "no-item-released-after-a-death": Mutant(
+        "the items of a dead worker's requests are free when its lease is over",
+        ("pools-kill",),
+        ((UPKEEP, "  pools.released_all(dead, some, true)\n", ""),),
+    ),
+    "no-end-of-an-item-for-life": Mutant(
+        "the item that a dead worker had for its life is free when its lease is over",
+        ("pools-life",),
+        ((UPKEEP, "    pools.forget_worker(dead, true)\n", ""),),
+    ),
+    "no-item-delay": Mutant(
+        "the next request with an item waits for the delay of the item, from its last answer on",
+        ("pools-kill",),
+        ((POOL_ITEMS, "if report.ago and delay > 0 then", "if false then"),),
+    ),
+    "no-cookies-of-items": Mutant(
+        "the cookies of an item go with it to the next worker",
+        ("pools-kill",),
+        (
+            (
+                POOL_ITEMS,
+                "return {its.value or 'null', its.cookies or ''}",
+                "return {its.value or 'null', ''}",
             ),
         ),
     ),

@@ -11,6 +11,7 @@ from . import (
     items_at_once,
     network,
     politeness,
+    pools,
     restarts,
     second_life,
     server,
@@ -24,7 +25,7 @@ __all__ = ["RESTARTS", "SCENARIOS", "Scenario", "run"]
 #: What comes back: workers, limits, crawls, versions.
 RETURNS = (second_life, restarts, upgrade)
 ITEMS = (items, items_at_once)
-THEMES = (deaths, network, server, data, *ITEMS, fleets, supervised, events, politeness, *RETURNS)
+THEMES = (deaths, network, server, data, *ITEMS, fleets, supervised, events, politeness, pools, *RETURNS)
 SCENARIOS = {
     found.name: found for theme in THEMES for found in REGISTERED if found.play.__module__ == theme.__name__
 }

@@ -549,6 +549,7 @@ class Model:
                 (later if self._is_for_another(name, seed) else taken).append(seed)
         self.seeds[:0] = later
         want, suspects = min(said.want, share), said.suspects
+        has_item = self.room() > 0
 
         def admit(entry: Entry) -> bool:
             nonlocal want, suspects
@@ -576,7 +577,7 @@ class Model:
                     self.delayed.append(entry)
             return before - most
 
-        has_item, closed = self.room(taken) > 0, set()
+        closed: set[str] = set()
         while want > 0:
             served = [
                 place
