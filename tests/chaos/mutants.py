@@ -204,7 +204,7 @@ MUTANTS = {
         (
             (
                 "worker/session.py",
-                "        if self.closing or state.order in (Order.PAUSE, Order.WAIT):\n"
+                "        if self.closing or state.order in (Order.PAUSE, Order.WAIT, Order.ITEM):\n"
                 "            state.give_back()\n",
                 "",
             ),
