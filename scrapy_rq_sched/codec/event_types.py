@@ -28,6 +28,7 @@ TEXTS = {
     "url_allowed": "an operator allows {pattern} again",
     "needs_unmet": "no worker that is alive offers {needs}: requests that need it wait",
     "needs_met": "requests no longer wait for {needs}",
+    "item_retired": "item {item} of pool {pool} is retired: {reason}",
     "queue_full": "the queue is full: FRONTIER_MAX_WAITING is {max_waiting}",
     "queue_has_room": "the queue has room again",
     "redis_full": "Redis is out of memory",
@@ -41,6 +42,7 @@ ALARMING = frozenset(
         "limit_reached",
         "request_set_aside",
         "needs_unmet",
+        "item_retired",
         "queue_full",
         "redis_full",
     )

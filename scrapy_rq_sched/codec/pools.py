@@ -190,10 +190,12 @@ def proxy_of(value: Any) -> str:
         raise ValueError("a proxy must be a URL, or a dict with a URL in the field url")
     full = url if "://" in url else f"http://{url}"
     try:
-        has_host = bool(urlsplit(full).hostname)
+        parts = urlsplit(full)
+        # Reading the port refuses host:port:user:password, of which the password would be in the name.
+        is_url = bool(parts.hostname) and parts.port != 0
     except ValueError:
-        has_host = False
-    if not has_host:
+        is_url = False
+    if not is_url:
         raise ValueError("a proxy must be a URL such as http://user:password@host:port")
     return full
 

@@ -16,6 +16,7 @@ from scrapy.utils.test import get_crawler
 from scrapy_rq_sched import FifoQueue, LifoQueue, PriorityQueue, RFPDupeFilter
 from scrapy_rq_sched.assembly.dupefilter import load_dupefilter
 from scrapy_rq_sched.assembly.queue import load_queue
+from scrapy_rq_sched.codec.pools import Pool, entries
 from scrapy_rq_sched.codec.slot_rules import SlotRule
 from scrapy_rq_sched.errors import SettingError
 from scrapy_rq_sched.keys import Keys
@@ -93,6 +94,13 @@ SETTINGS: list[tuple[str, str, Any, str, Any]] = [
     ("FRONTIER_MAX_PAGES", "max_pages", 0, "1000", 1000),
     ("FRONTIER_OFFERS", "offers", frozenset(), "browser, gpu", frozenset({"browser", "gpu"})),
     ("FRONTIER_GROUP_FAILED", "group_failed", "run", "drop", "drop"),
+    (
+        "FRONTIER_POOLS",
+        "pools",
+        (),
+        '{"accounts": {"items": ["alice"], "delay": 1, "rest": {"403": 60}}}',
+        (Pool("accounts", delay=1.0, rest={403: 60}, items=("alice",)),),
+    ),
     ("FRONTIER_SLOT_GIVE_UP", "slot_give_up", 0.0, "3600", 3600.0),
     (
         "FRONTIER_SLOTS",
@@ -317,6 +325,87 @@ def test_a_bad_value_is_refused_with_the_setting_and_the_value(name: str, value:
 def test_a_refusal_describes_a_valid_value(name: str, value: Any, allowed: str) -> None:
     with pytest.raises(SettingError, match=f"{name} must be .*{allowed}"):
         read(**{name: value})
+
+
+# -- pools, whose items are secret ------------------------------------------------------------------
+
+SECRET = "hunter2"
+ALICE = {"name": "alice", "password": SECRET}
+BAD_POOLS: list[Any] = [
+    f'{{"accounts": {{"items": ["{SECRET}"]',
+    [ALICE],
+    SECRET,
+    {"accounts": [ALICE]},
+    {"accounts": SECRET},
+    {"": {"items": [SECRET]}},
+    {5: {"items": [SECRET]}},
+    {"accounts": {"items": SECRET}},
+    {"accounts": {"items": ALICE}},
+    {"accounts": {"items": 5}},
+    {"accounts": {"items": [ALICE], "itmes": SECRET}},
+    {"accounts": {"items": [ALICE], "for": "spider"}},
+    {"accounts": {"items": [ALICE], "kind": "account"}},
+    {"accounts": {"items": [ALICE], "delay": -1}},
+    {"accounts": {"items": [ALICE], "rate": "often"}},
+    {"accounts": {"items": [ALICE], "concurrency": -1}},
+    {"accounts": {"items": [ALICE], "rest": 403}},
+    {"accounts": {"items": [ALICE], "rest": {"forbidden": 60}}},
+    {"accounts": {"items": [ALICE], "rest": {403: "an hour"}}},
+    {"accounts": {"items": [ALICE], "rest": {403: -1}}},
+    {"accounts": {"items": [ALICE], "rest": {403: True}}},
+    {"accounts": {"items": [ALICE], "retire_after": -1}},
+    {"accounts": {"items": [ALICE], "retire_after": 1.5}},
+    {"accounts": {"items": [ALICE], "headers": {"Authorization": 5}}},
+    {"accounts": {"items": [ALICE], "headers": f"Bearer {SECRET}"}},
+    {"accounts": {"items": [ALICE], "meta": [SECRET]}},
+    {"a" * 201: {"items": [ALICE]}},
+]
+BAD_ITEMS: list[Any] = [
+    5,
+    "  ",
+    [SECRET],
+    {"password": SECRET},
+    {"name": 5, "password": SECRET},
+    {**ALICE, "delay": -1},
+    {**ALICE, "rate": "often"},
+    {**ALICE, "token": {SECRET}},
+    {**ALICE, "token": float("nan")},
+    {"name": "a" * 201, "password": SECRET},
+]
+
+
+@pytest.mark.parametrize("value", BAD_POOLS, ids=range(len(BAD_POOLS)))
+def test_a_bad_pool_is_refused_with_a_message_that_shows_no_item(value: Any) -> None:
+    with pytest.raises(SettingError, match=r"^FRONTIER_POOLS.* (must|has unknown fields)") as refusal:
+        read(FRONTIER_POOLS=value)
+    assert SECRET not in str(refusal.value)
+    assert SECRET not in repr(refusal.value.__cause__)
+
+
+@pytest.mark.parametrize("item", BAD_ITEMS, ids=range(len(BAD_ITEMS)))
+def test_a_bad_item_is_refused_with_a_message_that_does_not_show_it(item: Any) -> None:
+    (pool,) = read(FRONTIER_POOLS={"accounts": {"items": [item]}}).pools
+    with pytest.raises(SettingError, match=r"^FRONTIER_POOLS\['accounts'\]: items: ") as refusal:
+        list(entries(pool, []))
+    assert SECRET not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    [f"http://[bob:{SECRET}", {"name": "p", "url": 5, "password": SECRET}, f"10.0.0.1:8080:bob:{SECRET}"],
+    ids=["no host", "no URL", "host, port, user and password"],
+)
+def test_a_bad_proxy_is_refused_with_a_message_that_does_not_show_it(proxy: Any) -> None:
+    (pool,) = read(FRONTIER_POOLS={"proxies": {"kind": "proxy", "items": [proxy]}}).pools
+    with pytest.raises(SettingError, match="a proxy must be a URL") as refusal:
+        list(entries(pool, []))
+    assert SECRET not in str(refusal.value)
+
+
+def test_the_settings_as_text_show_no_item() -> None:
+    settings = read(FRONTIER_POOLS={"accounts": {"items": [ALICE]}})
+    assert SECRET not in repr(settings)
+    assert SECRET not in repr(settings.pools)
 
 
 # -- classes that settings name ----------------------------------------------------------------------

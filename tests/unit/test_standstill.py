@@ -80,6 +80,10 @@ def reason(worker_has: str = "", reply: Reply | None = None, backs_out: str = ""
             "7 requests are in the queue of one slot, and worker b begins them",
             {"reply": Reply(b"1", waiting=7, slots=1, owner="b")},
         ),
+        (
+            "7 requests are in the queue, and all items of their pools are in use, rest or are retired",
+            {"reply": Reply(b"1", waiting=7, why="pool")},
+        ),
         ("the downloader is full, with 3 downloads", {"reply": Reply(b"1"), "backs_out": "downloader"}),
         ("the scraper is full", {"reply": Reply(b"1"), "backs_out": "scraper"}),
         ("the engine is still opening the spider", {"reply": Reply(b"1"), "backs_out": "engine"}),
@@ -110,8 +114,12 @@ def test_a_command_that_is_suggested_quotes_the_name_of_the_spider(caplog: pytes
     frontier = Frontier(server, Keys("my shop"), "a", "priority", FleetConfig())
     found = {"waiting": 0, "seen": 5, "seeds": 0, "leased": 0, "workers": 1, "failed": 2, "unshared": 0}
     notices.from_before(frontier, Opened(flushed=False, kept_for="", **found))
-    notices.Notices(Mock(), "my shop").order_changed(Reply(b"1", order=Order.DRAIN))
+    notices.Notices(Mock(), "my shop").order_changed(Reply(b"1", order=Order.DRAIN), Order.CRAWL)
     commands = [message.partition(" run: ")[2] for message in caplog.messages]
+    worker.order = Order.ITEM
+    _, text = still.reason(Reply(b"1", waiting=2, lacks_item="accounts"), 0, "")
+    assert "it needs an item of pool 'accounts' for its life" in text
+    assert text.endswith("To see them, run: scrapy frontier pool 'my shop'")
     assert commands == [f"scrapy frontier {action} 'my shop'" for action in ("clear", "failed", "resume")]
 
 
