@@ -81,11 +81,11 @@ class Pool:
     """A pool as the settings have it.
 
     :param is_for_worker: whether a worker has one item for its life, and not a request while it is in flight.
-    :param kind: how a request is given it: one of :data:`KINDS`, or empty.
+    :param kind: how a request is given it: ``proxy``, ``cookiejar``, ``key``, or empty.
     :param delay: seconds between two requests with an item, counted from the answer.
     :param concurrency: how many users an item may have at a time.
-    :param rest: for how many seconds an item rests, by the status of an answer, or :data:`ERROR`; or
-        :data:`RETRY_AFTER`.
+    :param rest: for how many seconds an item rests, by the status of an answer, or ``error``; or
+        ``retry-after``.
     :param retire_after: how many answers for which it rests, one after the other, retire an item; 0: any
         number does not.
     :param keeps_cookies: whether the cookies of answers belong to the item.
