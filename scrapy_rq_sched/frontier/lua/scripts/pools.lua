@@ -2,11 +2,12 @@
 -- Store the pools of a worker's settings, after it has joined; or change one as an operator wants it.
 --
 -- ARGV  'fill', worker, n, then n times: pool, limits, m, then m times: item, value, own limits
---       'add', pool, limits, item, value, own limits       limits: only used if the pool is new
---       'remove', pool, item
+--       'add', pool, limits, n, then n times: item, value, own limits       limits: only used if the pool is new
+--         value: '' for an item that is there, to use it again
+--       'remove', pool, n items
 --       'rest', pool, item, milliseconds, why
 --       'retire', pool, item, reason
--- Reply 1; 0 if there is no such item
+-- Reply how many items it concerned; 0 if there is no such item
 --       limits: see store/pool_items.lua
 -- May be repeated.
 local deed = argument()
@@ -36,18 +37,29 @@ if deed == 'fill' then
   pools.check_uses()
   return 1
 end
-local pool, done = argument(), nil
+local pool, done = argument(), 0
 if deed == 'add' then
-  local limits, item, value, own = argument(), argument(), argument(), argument()
+  local limits = argument()
   if redis.call('HEXISTS', POOLS, pool) == 0 then pool_items.define(pool, limits) end
-  done = pool_items.add(pool, item, value, own, false)
+  for _ = 1, number() do
+    local item, value, own = argument(), argument(), argument()
+    local is_there
+    if value == '' then
+      is_there = pool_items.use_again(pool, item)
+    else
+      is_there = pool_items.add(pool, item, value, own, false)
+    end
+    if is_there then done = done + 1 end
+  end
 elseif deed == 'remove' then
-  done = pool_items.remove(pool, argument(), false)
+  for _ = 1, number() do
+    if pool_items.remove(pool, argument(), false) then done = done + 1 end
+  end
 elseif deed == 'rest' then
   local item, time, why = argument(), number(), argument()
-  done = pool_items.rest(pool, item, slots.now() + time, why)
+  done = pool_items.rest(pool, item, slots.now() + time, why) and 1 or 0
 elseif deed == 'retire' then
   local item, reason = argument(), argument()
-  done = pool_items.retire(pool, item, reason)
+  done = pool_items.retire(pool, item, reason) and 1 or 0
 end
-return done and 1 or 0
+return done

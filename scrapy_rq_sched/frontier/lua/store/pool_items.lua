@@ -137,6 +137,11 @@ function pool_items.define(pool, limits)
   redis.call('HSET', POOLS, pool, limits)
 end
 
+-- Let an item neither rest nor be retired any more.
+local function forget_bad(pool, item)
+  redis.call('HDEL', POOL_ITEM .. pool .. '/' .. item, 'retired', 'rests', 'why', 'bad')
+end
+
 -- Add an item, or change its value. own: its own limits; is_set: it is from the settings, which add none that an operator
 -- has removed
 -- -> whether it is there now
@@ -150,8 +155,16 @@ function pool_items.add(pool, item, value, own, is_set)
     pool_items.write(pool, item, 'is_set', 1)
   else
     redis.call('HDEL', POOLS, '-' .. pool .. ' ' .. item)
-    redis.call('HDEL', POOL_ITEM .. pool .. '/' .. item, 'retired', 'rests', 'why', 'bad')
+    forget_bad(pool, item)
   end
+  pool_items.settle(pool, item)
+  return true
+end
+
+-- Use an item again that rests or is retired. -> whether it is there
+function pool_items.use_again(pool, item)
+  if not pool_items.read(pool, item).value then return false end
+  forget_bad(pool, item)
   pool_items.settle(pool, item)
   return true
 end

@@ -1,0 +1,260 @@
+"""Pools as an operator sees and changes them: the states of items, and that nothing shows their secrets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+import redis
+from scrapy.settings import Settings
+
+from scrapy_rq_sched.codec.pools import LONGEST_REST
+from scrapy_rq_sched.errors import InspectionError
+from scrapy_rq_sched.inspect import View
+from scrapy_rq_sched.inspect.operations import pools as operations
+from scrapy_rq_sched.inspect.operations.operation import Operation
+from scrapy_rq_sched.inspect.operations.pools import add_items, remove_items, rest_item, retire_item
+from scrapy_rq_sched.inspect.pools import Item, PoolCounts, Pools
+from scrapy_rq_sched.keys import Keys
+
+from ..support import pools
+from ..support.client import Client
+from ..support.pools import PASSWORD, SECRET
+
+pytestmark = pytest.mark.single("the workers here have the keys of a single server")
+
+
+@pytest.fixture
+def settings(redis_url: str) -> Settings:
+    return Settings({"REDIS_URL": redis_url})
+
+
+@pytest.fixture
+def worker(server: redis.Redis) -> Client:
+    return pools.start(server)
+
+
+@pytest.fixture
+def view(worker: Client, settings: Settings) -> View:
+    return View.from_settings(settings, "pooled")
+
+
+def items(view: View, pool: str = "accounts") -> dict[str, Item]:
+    return {item.name: item for item in Pools(view).read([pool])}
+
+
+def value_of(server: redis.Redis, name: str, pool: str = "accounts") -> object:
+    text = server.hget(Keys("pooled").pool_item(pool, name), "value")
+    return None if text is None else json.loads(text)
+
+
+def test_each_item_has_its_state(worker: Client, view: View) -> None:
+    reply = pools.fill(worker, view)
+    found = items(view)
+    states = {name: item.state for name, item in found.items()}
+    assert states == {
+        "alice": "in use",
+        "bob": "rests",
+        "carol": "retired",
+        "dave": "free",
+        "erin": "free",
+        "frank": "waits",
+    }
+    alice, bob, frank = found["alice"], found["bob"], found["frank"]
+    assert (alice.workers, alice.leases) == (["w-1"], [f"w-1/{reply.leases[0].name}"])
+    assert (alice.free_in, alice.used, bob.used) == (None, 1, 0)
+    assert (bob.why, found["carol"].retired, frank.bad) == ("status 403", "it is locked", 2)
+    assert 50 < bob.rests_for <= 60
+    assert bob.free_in == bob.rests_for
+    assert 50 < (frank.free_in or 0) <= 60
+    assert (frank.delay, bob.delay, bob.is_set) == (60, 0, True)
+
+
+def test_a_worker_that_has_an_item_for_its_life_is_named_without_a_lease(worker: Client, view: View) -> None:
+    pools.fill(worker, view)
+    (proxy,) = items(view, "proxies").values()
+    assert (proxy.name, proxy.state, proxy.workers, proxy.leases) == (
+        *("u@p1.example:3128", "in use"),
+        *(["w-1"], []),
+    )
+
+
+def test_the_counts_add_up_the_states(worker: Client, view: View) -> None:
+    pools.fill(worker, view)
+    accounts, keys, proxies = Pools(view).counts()
+    assert (accounts.name, keys.name, proxies.name) == ("accounts", "keys", "proxies")
+    assert (accounts.items, accounts.free, accounts.in_use) == (6, 2, 1)
+    assert (accounts.rests, accounts.waits, accounts.retired) == (1, 1, 1)
+    assert 50 < (accounts.next_in or 0) <= 60
+    assert keys == PoolCounts("keys", 2, free=2)
+    assert proxies.next_in is None
+
+
+def test_counts_of_more_items_than_are_read_tell_so(worker: Client, view: View) -> None:
+    accounts = Pools(view).counts(most=3)[0]
+    assert (accounts.items, accounts.free, accounts.is_whole) == (6, 3, False)
+
+
+def test_the_time_of_a_rest_is_by_the_frontiers_clock(
+    worker: Client, view: View, server: redis.Redis
+) -> None:
+    server.hset("pooled:meta", "clock_ahead", 100_000)
+    rest_item(view, "accounts", "bob", 60).do()
+    assert 50 < items(view)["bob"].rests_for <= 60
+
+
+def test_thousands_of_items_are_read_in_some_round_trips(
+    worker: Client, view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_items(view, "accounts", [f"n-{number}" for number in range(1000)]).do()
+    monkeypatch.setattr("scrapy_rq_sched.inspect.pools.STEP", 100)
+    calls = view.server.info("commandstats")
+    assert len(items(view)) == 1006
+    after = view.server.info("commandstats")
+    scripts = after["cmdstat_evalsha"]["calls"] - calls["cmdstat_evalsha"]["calls"]
+    assert 10 <= scripts <= 30
+
+
+def test_pools_of_other_types_are_none(worker: Client, view: View, server: redis.Redis) -> None:
+    keys = Keys("pooled")
+    server.delete(keys.pool_items("keys"), keys.pool_uses)
+    server.set(keys.pool_items("keys"), "x")
+    server.set(keys.pool_uses, "x")
+    server.delete(keys.pool_item("accounts", "alice"))
+    server.set(keys.pool_item("accounts", "alice"), "x")
+    assert {item.state for item in Pools(view).read()} == {"free"}
+    assert [one.items for one in Pools(view).counts()] == [6, 0, 1]
+    server.delete(keys.pools)
+    server.set(keys.pools, "x")
+    assert (list(Pools(view).read()), Pools(view).counts()) == ([], [])
+
+
+# -- changes -------------------------------------------------------------------------------------------------
+
+
+def test_an_item_is_added_with_its_limits(worker: Client, view: View, server: redis.Redis) -> None:
+    item = json.dumps({"name": "gina", "password": PASSWORD, "delay": 7, "concurrency": 3})
+    outcome = add_items(view, "accounts", [item]).do()
+    assert (outcome.text, outcome.touched) == ("1 item was added to pool 'accounts': 'gina'", 1)
+    its = items(view)["gina"]
+    assert (its.delay, its.concurrency, its.is_set) == (7, 3, False)
+    assert value_of(server, "gina") == json.loads(item)
+
+
+def test_the_name_alone_uses_an_item_again_and_keeps_its_value(
+    worker: Client, view: View, server: redis.Redis
+) -> None:
+    pools.fill(worker, view)
+    before = value_of(server, "carol")
+    outcome = add_items(view, "accounts", ["carol", "bob"]).do()
+    assert outcome.text.endswith("'carol', 'bob'. 2 items of these were there before, and are used again")
+    assert {items(view)[name].state for name in ("bob", "carol")} == {"free"}
+    assert value_of(server, "carol") == before
+
+
+def test_the_name_of_a_removed_item_has_the_value_of_the_settings(
+    worker: Client, server: redis.Redis, redis_url: str
+) -> None:
+    item = {"user": "alice", "password": PASSWORD}
+    settings = Settings({"REDIS_URL": redis_url, "FRONTIER_POOLS": {"accounts": {"items": [item]}}})
+    view = View.from_settings(settings, "pooled")
+    remove_items(view, "accounts", ["alice"]).do()
+    assert value_of(server, "alice") is None
+    pools.start(server, name="w-2")
+    assert value_of(server, "alice") is None, "the settings have added an item that was removed"
+    add_items(view, "accounts", ["alice"]).do()
+    assert value_of(server, "alice") == item
+
+
+def test_a_key_that_is_added_without_the_settings_has_a_hash_as_its_name(worker: Client, view: View) -> None:
+    outcome = add_items(view, "keys", [f"{SECRET}-key"]).do()
+    assert SECRET not in outcome.text
+    assert all(name.startswith("key-") for name in items(view, "keys"))
+
+
+def test_several_items_are_removed(worker: Client, view: View) -> None:
+    outcome = remove_items(view, "accounts", ["alice", "bob", "alice"]).do()
+    assert outcome.touched == 2
+    assert outcome.text.startswith("2 items were removed from pool 'accounts'")
+    assert outcome.text.endswith("'alice', 'bob'")
+    assert sorted(items(view)) == ["carol", "dave", "erin", "frank"]
+
+
+def test_an_item_is_found_by_its_value(worker: Client, view: View) -> None:
+    outcome = retire_item(view, "proxies", f"http://u:{PASSWORD}@p1.example:3128").do()
+    assert items(view, "proxies")["u@p1.example:3128"].state == "retired"
+    assert SECRET not in outcome.text + outcome.hint
+    assert retire_item(view, "keys", f"{SECRET}-first").plan().touched == 1
+
+
+def test_a_rest_ends_with_a_rest_of_0_seconds(worker: Client, view: View) -> None:
+    pools.fill(worker, view)
+    outcome = rest_item(view, "accounts", "bob", 0).do()
+    assert outcome.text == "Item 'bob' of pool 'accounts' will no longer rest"
+    assert items(view)["bob"].state == "free"
+
+
+def test_a_plan_changes_nothing(worker: Client, view: View, server: redis.Redis) -> None:
+    before = {key: server.dump(key) for key in server.keys("pooled:pools*")}
+    for operation in (
+        add_items(view, "accounts", ["gina"]),
+        remove_items(view, "accounts", ["alice"]),
+        rest_item(view, "accounts", "alice", 5),
+        retire_item(view, "accounts", "alice"),
+    ):
+        assert "would" in operation.plan().text
+    assert {key: server.dump(key) for key in server.keys("pooled:pools*")} == before
+
+
+LONG = f"{SECRET}-{'x' * 300}"
+REFUSED: dict[str, Callable[[View], Operation]] = {
+    "must have a name": lambda view: add_items(view, "accounts", [json.dumps({"password": PASSWORD})]),
+    "Item 2 of 2 is refused, and nothing is added": lambda view: add_items(
+        view, "accounts", ["ok", json.dumps({"password": PASSWORD})]
+    ),
+    "must be a JSON object": lambda view: add_items(view, "accounts", [f'{{"password": {PASSWORD}']),
+    "at most 200 characters": lambda view: add_items(view, "accounts", [LONG]),
+    "nested too deeply": lambda view: add_items(view, "accounts", ['{"a":' * 100_000]),
+    "an item must be a text": lambda view: add_items(view, "accounts", [""]),
+    "Give 1 to 10,000 items, not 0": lambda view: add_items(view, "accounts", []),
+    "two of the items are named 'a'": lambda view: add_items(
+        view, "accounts", [json.dumps({"name": "a", "key": f"{SECRET}-{number}"}) for number in (1, 2)]
+    ),
+    "has no pool 'acounts'. The pools are 'accounts', 'keys', 'proxies'": lambda view: add_items(
+        view, "acounts", [LONG]
+    ),
+    "no item of this name": lambda view: remove_items(view, "accounts", ["alice", PASSWORD]),
+    "has no item": lambda view: retire_item(view, "proxies", f"http://v:{PASSWORD}@p1.example:3128"),
+    "Give the names of the items": lambda view: remove_items(view, "accounts", []),
+    "must be 0 s to": lambda view: rest_item(view, "accounts", "alice", LONGEST_REST + 1),
+    "must be 0 s": lambda view: rest_item(view, "accounts", "alice", -1),
+    "is retired, so it cannot rest: it is locked. To use it again": lambda view: rest_item(
+        view, "accounts", "carol", 5
+    ),
+    "is already retired: it is locked": lambda view: retire_item(view, "accounts", "carol"),
+}
+
+
+@pytest.mark.parametrize("problem", REFUSED)
+def test_a_wrong_change_is_refused_and_shows_nothing_secret(
+    worker: Client, view: View, server: redis.Redis, problem: str
+) -> None:
+    retire_item(view, "accounts", "carol", "it is locked").do()
+    before = {key: server.dump(key) for key in server.keys("pooled:pools*")}
+    with pytest.raises(InspectionError) as refusal:
+        REFUSED[problem](view).do()
+    text = str(refusal.value)
+    assert problem in text
+    assert (SECRET in text, "\n" in text) == (False, False)
+    assert {key: server.dump(key) for key in server.keys("pooled:pools*")} == before
+
+
+def test_a_long_list_of_items_is_added_in_steps(
+    worker: Client, view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "STEP", 2)
+    assert add_items(view, "accounts", ["a", "b", "c", "d", "e"]).do().touched == 5
+    assert len(items(view)) == 11
+    assert remove_items(view, "accounts", ["a", "b", "c"]).do().touched == 3
+    assert len(items(view)) == 8
