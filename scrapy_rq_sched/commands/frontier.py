@@ -31,6 +31,7 @@ from .items import Items
 from .look import Explain, Leases, Peek
 from .metrics import Metrics
 from .output import Output
+from .pool import PoolAction
 from .seed import Forget, Seed
 from .slots import SlotsAction
 from .status import Status, Workers
@@ -47,6 +48,7 @@ ACTIONS: tuple[type[Action], ...] = (
     Explain,
     GroupsAction,
     SlotsAction,
+    PoolAction,
     Metrics,
     Failed,
     Items,

@@ -221,8 +221,8 @@ REFUSED: dict[str, Callable[[View], Operation]] = {
     "two of the items are named 'a'": lambda view: add_items(
         view, "accounts", [json.dumps({"name": "a", "key": f"{SECRET}-{number}"}) for number in (1, 2)]
     ),
-    "has no pool 'acounts'. The pools are 'accounts', 'keys', 'proxies'": lambda view: add_items(
-        view, "acounts", [LONG]
+    "has no pool of this name. The pools are 'accounts', 'keys', 'proxies'": lambda view: add_items(
+        view, SECRET, [LONG]
     ),
     "no item of this name": lambda view: remove_items(view, "accounts", ["alice", PASSWORD]),
     "has no item": lambda view: retire_item(view, "proxies", f"http://v:{PASSWORD}@p1.example:3128"),

@@ -210,9 +210,10 @@ def _pool(view: View, pools: Pools, name: str) -> Pool:
         return Pool(name, kind="key" if is_of_keys else "")
     names = sorted({pool.name for pool in view.settings.pools} | set(known))
     listed = f"The pools are {', '.join(map(shown, names))}" if names else "There are no pools"
+    # The name is not shown: it may be an item, given without a pool.
     raise InspectionError(
-        f"Spider {view.spider!r} has no pool {shown(name)}. {listed}. Add it to FRONTIER_POOLS, and start a "
-        "worker"
+        f"Spider {view.spider!r} has no pool of this name. {listed}. To have a new one, add it to "
+        "FRONTIER_POOLS, and start a worker"
     )
 
 
@@ -235,7 +236,7 @@ def _entry(pool: Pool, text: str, known: Collection[str], of_settings: dict[str,
             return of_settings[name]
         if name in known:
             return _Entry(name)
-    if pool.kind == "proxy":
+    if pool.kind == "proxy" or (isinstance(value, str) and "://" in value):
         proxy_of(value)
     return _Entry(*pool.entry(value))
 
