@@ -47,24 +47,30 @@ class PoolItem(str):
 
     value: Any
     pool: str
-    _report: Callable[[PoolItem, float, str], None]
+    _rest: Callable[[PoolItem, float, str], None]
+    _retire: Callable[[PoolItem, str], None]
 
     @classmethod
     def make(
-        cls, pool: str, name: str, value: Any, report: Callable[[PoolItem, float, str], None]
+        cls,
+        pool: str,
+        name: str,
+        value: Any,
+        rest: Callable[[PoolItem, float, str], None] = lambda item, seconds, reason: None,
+        retire: Callable[[PoolItem, str], None] = lambda item, reason: None,
     ) -> PoolItem:
-        """Return an item; *report* is called with it, with seconds or 0, and with a reason."""
+        """Return an item; *rest* and *retire* do what the methods of the same names say."""
         made = cls(name)
-        made.pool, made.value, made._report = pool, value, report
+        made.pool, made.value, made._rest, made._retire = pool, value, rest, retire
         return made
 
-    def rest(self, seconds: float, reason: str = "") -> None:
-        """Let no request have this item for so many *seconds*."""
-        self._report(self, seconds, reason or "code of the spider asks for it")
+    def rest(self, seconds: float, reason: str = "code of the spider says so") -> None:
+        """Let no request have this item for so many *seconds*, from when the present ones have ended."""
+        self._rest(self, max(0.0, seconds), reason)
 
-    def retire(self, reason: str = "") -> None:
+    def retire(self, reason: str = "code of the spider says so") -> None:
         """Take this item out of use, until an operator adds it again."""
-        self._report(self, 0.0, reason or "code of the spider asks for it")
+        self._retire(self, reason)
 
     def __copy__(self) -> PoolItem:
         return self
@@ -129,7 +135,7 @@ class Pool:
             raise ValueError(f"the name of an item must have at most {LONGEST} characters")
         if self.kind == "proxy":
             proxy_of(value)
-        item = PoolItem.make(self.name, unquote(name), value, lambda *_: None)
+        item = PoolItem.make(self.name, unquote(name), value)
         for template in (*self.headers.values(), *self.meta.values()):
             self.filled(template, item)
         own = {limit: value[limit] for limit in _LIMITS if limit in value} if isinstance(value, dict) else {}
@@ -140,6 +146,8 @@ class Pool:
             raise ValueError(str(error)) from None
         except TypeError:
             raise ValueError("an item must have only texts, numbers, lists and dicts") from None
+        if rule.concurrency == 0:
+            raise ValueError("concurrency must be at least 1")
         delay = "-" if rule.delay is None else f"{1000 * rule.delay:.17g}"
         return name, text, f"{delay} {rule.concurrency or '-'}"
 
@@ -304,6 +312,8 @@ def _pool(where: str, name: str, its: Any) -> Pool:
     if kind not in ("", *KINDS):
         raise SettingError(f"{where}: kind must be one of {', '.join(KINDS)}, not {kind!r}")
     rule = slot_rule(where, name, {limit: its[limit] for limit in _LIMITS if limit in its})
+    if rule.concurrency == 0:
+        raise SettingError(f"{where}: concurrency must be at least 1")
     return Pool(
         name,
         user == "worker",

@@ -39,7 +39,7 @@ class Items(Protocol):
     jars: Any
 
     def give(self, request: Request) -> None:
-        """Give *request*, which code of the spider sends by itself, what the item in its ``meta`` is for."""
+        """Give *request*, which is about to be sent, what its item is for, unless it was given that."""
 
     def hear(self, request: Request, status: int, header: Callable[[str], str | None]) -> None:
         """Note the answer to *request*."""

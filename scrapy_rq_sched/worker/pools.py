@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 from scrapy import Request
 
@@ -26,12 +25,12 @@ from ..codec.pools import (
     PoolItem,
     lane_of,
     pool_of,
-    proxy_of,
 )
 from ..codec.retry_after import retry_after
 from ..errors import one_line
 from ..frontier.messages import Batch
 from ..frontier.replies import Lease, Part, Reply
+from .gifts import Gifts, jar_of
 from .ready import Block, Cause
 
 logger = logging.getLogger(__name__)
@@ -40,8 +39,6 @@ logger = logging.getLogger(__name__)
 REST = 60.0
 #: For how many seconds a worker has leases, if an item that it has for its life has a delay.
 AHEAD = 2.0
-#: The header that Scrapy's middlewares make of what an item has: it is another one's with the next item.
-_MADE = ("Cookie", "Proxy-Authorization")
 
 
 class Jars(Protocol):
@@ -105,7 +102,6 @@ class Pools(Part):
 
     :ivar are_kept: whether the queue keeps requests apart. A queue of the user's own does not.
     :ivar stats: Scrapy's statistics collector.
-    :ivar jars: the cookies of this worker.
     :ivar command: the command line that shows and changes pools.
     :ivar closing: whether the spider closes, so that it needs no more items.
     :ivar own: the items that this worker has for its life, by pool.
@@ -117,7 +113,8 @@ class Pools(Part):
         self.own: dict[str, PoolItem] = {}
         self.are_kept = True
         self.stats: Any = None
-        self.jars: Jars = NoJars()
+        self._gifts = Gifts(self._pools)
+        self._jars: Jars = NoJars()
         self.closing = False
         self.command = "scrapy frontier pool"
         self._contents: dict[tuple[str, str], _Contents] = {}
@@ -140,6 +137,15 @@ class Pools(Part):
     def are_for_worker(self) -> bool:
         """Whether this worker has an item of any pool for its life."""
         return bool(self._for_worker)
+
+    @property
+    def jars(self) -> Jars:
+        """The cookies of this worker."""
+        return self._jars
+
+    @jars.setter
+    def jars(self, jars: Jars) -> None:
+        self._jars, self._gifts.keeps_cookies = jars, True
 
     @property
     def most(self) -> float:
@@ -184,23 +190,13 @@ class Pools(Part):
 
     def forget_given(self, request: Request) -> None:
         """Remove from *request* what the request that it was copied from was given with its item."""
-        meta = request.meta
-        given = meta.pop(GIVEN, None)
-        if isinstance(given, dict):
-            # For its retries, which copy this field, and for its redirects.
-            for name in given.get("meta", ()):
-                meta.pop(name, None)
-            for name in given.get("headers", ()):
-                request.headers.pop(name, None)
-        elif isinstance(meta.get(POOL_ITEM), PoolItem):
+        if self._gifts.take_back(request):
             self._warn(
                 'meta["pool_item"] of %s is ignored: a request is given any item of its pool when it begins. '
                 "For several requests with one item, send the later ones in the callback, with "
                 "crawler.engine.download_async()",
                 one_line(request),
             )
-        if given is not None or isinstance(meta.get(POOL_ITEM), PoolItem):
-            meta.pop(POOL_ITEM, None)
 
     def cannot_have_item(self, request: Request) -> bool:
         """Return whether *request*, which is only in this worker's memory, needs an item."""
@@ -238,52 +234,30 @@ class Pools(Part):
         if not mine:
             return
         self._hold(request, mine)
-        self._give_all(request, mine)
+        self._gifts.give(request, mine)
 
     def give(self, request: Request) -> None:
-        """Give *request*, which code of the spider sends by itself, what the item in its ``meta`` is for."""
-        item = request.meta.get(POOL_ITEM)
-        if isinstance(item, PoolItem) and GIVEN not in request.meta:
-            self._give_all(request, [item])
+        """Give *request*, which is about to be sent, what its item is for, unless it was given that.
 
-    def _give_all(self, request: Request, items: list[PoolItem]) -> None:
-        given: dict[str, list[str]] = {"meta": [], "headers": [], "pools": [item.pool for item in items]}
-        request.meta[GIVEN] = given
-        for item in items:
-            self._give(request, item, given)
+        It is sent without the scheduler: by code of the spider, with an item in its ``meta``; or by Scrapy,
+        as for a robots.txt, with this worker's own items.
+        """
+        if GIVEN in request.meta or not self._pools:
+            return
+        item = request.meta.get(POOL_ITEM)
+        items = [*([item] if isinstance(item, PoolItem) else ()), *self.own.values()]
+        if items:
+            self._gifts.give(request, {item.pool: item for item in reversed(items)}.values())
 
     def _make(self, pool: str, name: str, contents: _Contents) -> PoolItem:
-        return PoolItem.make(pool, name, contents.value, self._hear_code)
-
-    def _give(self, request: Request, item: PoolItem, given: dict[str, list[str]]) -> None:
-        pool, meta = self._pools.get(item.pool, Pool(item.pool)), request.meta
-
-        def put(name: str, value: Any) -> None:
-            if name not in meta:
-                meta[name] = value
-                given["meta"].append(name)
-
-        if not pool.is_for_worker:
-            meta[POOL_ITEM] = item
-        if pool.kind == "proxy":
-            put("proxy", proxy_of(item.value))
-            given["meta"].extend(("_auth_proxy", "_scheme_proxy"))
-        for name, template in pool.meta.items():
-            put(name, pool.filled(template, item))
-        # A key that one site is to have must not go to another, to which it redirects.
-        for name, template in () if _has_changed_host(request) else pool.headers.items():
-            request.headers[name] = pool.filled(template, item)
-            given["headers"].append(name)
-        if pool.kind == "cookiejar" or pool.keeps_cookies:
-            put("cookiejar", _jar(item))
-        given["headers"].extend(_MADE)
+        return PoolItem.make(pool, name, contents.value, self._rest, self._retire)
 
     def _hold(self, request: Request, items: list[PoolItem]) -> None:
         for item in items:
             key = (item.pool, str(item))
             pool = self._pools.get(item.pool, Pool(item.pool))
             if pool.keeps_cookies and not pool.is_for_worker and not self._users[key]:
-                self.jars.load(_jar(item), self._contents.get(key, _Contents()).cookies)
+                self._jars.load(jar_of(item), self._contents.get(key, _Contents()).cookies)
             self._users[key] += 1
         self._held.setdefault(request, []).extend(items)
 
@@ -297,7 +271,7 @@ class Pools(Part):
                 del self._users[key]
             pool = self._pools.get(item.pool, Pool(item.pool))
             if pool.keeps_cookies:
-                cookies, known = self.jars.dump(_jar(item)), self._contents.setdefault(key, _Contents())
+                cookies, known = self._jars.dump(jar_of(item)), self._contents.setdefault(key, _Contents())
                 if cookies != known.cookies:
                     known.cookies = cookies
                     self._report(item).cookies = cookies
@@ -324,19 +298,19 @@ class Pools(Part):
         own = self.own.values() if GIVEN in request.meta else ()
         return list({item.pool: item for item in (item, *own) if isinstance(item, PoolItem)}.values())
 
-    def delay_outside(self, request: Request) -> float:
-        """Return when *request*, which code of the spider sends by itself, may be sent because of its item.
+    def may_be_sent_at(self, request: Request) -> float:
+        """Return when *request* may be sent because of its items, and note that it is sent then.
 
         :return: by the monotonic clock; 0: at once.
         """
-        latest = 0.0
+        now = latest = time.monotonic()
         for item in self.items_of(request):
             pool, key = self._pools.get(item.pool, Pool(item.pool)), (item.pool, str(item))
             if pool.delay:
-                at = max(time.monotonic(), self._next.get(key, 0.0))
+                at = max(now, self._next.get(key, 0.0))
                 self._next[key] = at + pool.delay
                 latest = max(latest, at)
-        return latest
+        return latest if latest > now else 0.0
 
     def concern(self, pools: Iterable[str], status: int) -> bool:
         """Return whether an answer with *status* is about the item of one of *pools*, and not the site."""
@@ -386,13 +360,10 @@ class Pools(Part):
         self.stats.inc_value("frontier/pool_rests")
         logger.info("Item %r of pool %r rests for %g s: %s", str(item), item.pool, seconds, one_line(why))
 
-    def _hear_code(self, item: PoolItem, seconds: float, why: str) -> None:
-        """Let an item rest, or with 0 seconds retire it, because code of the spider says so."""
-        if seconds > 0:
-            self._rest(item, seconds, why)
-        else:
-            self._report(item).retire = one_line(why)
-            self._is_urgent = True
+    def _retire(self, item: PoolItem, reason: str) -> None:
+        """Retire an item, because code of the spider says so."""
+        self._report(item).retire = one_line(reason)
+        self._is_urgent = True
 
     def _report(self, item: PoolItem) -> _Report:
         return self._reports.setdefault((item.pool, str(item)), _Report())
@@ -427,7 +398,7 @@ class Pools(Part):
             if pool in self._for_worker:
                 contents = self._contents[pool, item] = _Contents(_value(value), cookies)
                 own = self.own[pool] = self._make(pool, item, contents)
-                self.jars.load(_jar(own), cookies)
+                self._jars.load(jar_of(own), cookies)
                 logger.info("This worker has item %r of pool %r", item, pool)
         self.own.pop(reply.lacks_item, None)
         for pool, item, reason in reply.retired_items:
@@ -436,16 +407,6 @@ class Pools(Part):
                 "Item %r of pool %r is retired: %s. To use it again, run: %s add %s ITEM",
                 *(item, pool, one_line(reason), self.command, shlex.quote(pool)),
             )
-
-
-def _has_changed_host(request: Request) -> bool:
-    """Return whether *request* is the redirect of a request to another host."""
-    first = (request.meta.get("redirect_urls") or [request.url])[0]
-    return bool(urlsplit(first).netloc != urlsplit(request.url).netloc)
-
-
-def _jar(item: PoolItem) -> str:
-    return f"{item.pool}/{item}"
 
 
 def _value(text: str) -> Any:

@@ -190,7 +190,7 @@ class Session(Part):
     def _hold(self, request: Request, slot: str) -> Deferred[None] | None:
         """Return a Deferred that fires when *request* may be sent; None if it may be sent now."""
         pools = self.state.pools
-        at = 0.0 if not pools or self.state.requests.has(request) else pools.delay_outside(request)
+        at = pools.may_be_sent_at(request) if pools else 0.0
         if not at or self.engine is None:
             return self.outside.hold(request, slot)
         waits: Deferred[None] = Deferred()

@@ -417,21 +417,21 @@ def test_a_removed_item_is_given_to_nothing_and_not_added_again_by_the_settings(
     one = start("one", **accounts())
     push(one, *"123")
     (lease,) = one.take(1)
-    assert change(server, one, "remove", "accounts", "alice") == 1
+    assert change(server, one, "remove", "accounts", 1, "alice") == 1
     one.say(finished=[lease.name])
     start("other", **accounts())
     assert items(one.take(9) + one.take(9)) == ["bob"]
-    assert change(server, one, "remove", "accounts", "alice") == 0
+    assert change(server, one, "remove", "accounts", 1, "alice") == 0
 
 
 def test_an_item_that_is_added_again_is_used(start: Start, server: redis.Redis) -> None:
     one = start("one", **accounts())
     push(one, *"123")
-    change(server, one, "remove", "accounts", "alice")
+    change(server, one, "remove", "accounts", 1, "alice")
     change(server, one, "retire", "accounts", "bob", "of no use")
     assert one.take(9) == []
-    change(server, one, "add", "accounts", "0 1 0", "alice", '"alice"', "- -")
-    change(server, one, "add", "accounts", "0 1 0", "bob", '"bob"', "- -")
+    change(server, one, "add", "accounts", "0 1 0", 1, "alice", '"alice"', "- -")
+    change(server, one, "add", "accounts", "0 1 0", 1, "bob", '"bob"', "- -")
     assert sorted(items(one.take(9))) == ["alice", "bob"]
 
 
@@ -455,13 +455,25 @@ def test_items_that_left_the_settings_leave_the_pool_when_the_first_worker_start
     start: Start, server: redis.Redis
 ) -> None:
     one = start("one", **accounts("alice", "bob"))
-    change(server, one, "add", "accounts", "0 1 0", "carol", '"carol"', "- -")
+    change(server, one, "add", "accounts", "0 1 0", 1, "carol", '"carol"', "- -")
     start("other", **accounts("bob"))
     assert server.zrange(at(server, "pools:items:accounts"), 0, -1) == [b"alice", b"bob", b"carol"]
     for name in ("one", "other"):
         server.zrem(at(server, "workers"), name)
     start("third", **accounts("bob"))
     assert server.zrange(at(server, "pools:items:accounts"), 0, -1) == [b"bob", b"carol"]
+
+
+def test_a_pool_that_left_the_settings_leaves_redis_when_the_first_worker_starts(
+    start: Start, server: redis.Redis
+) -> None:
+    one = start("one", pools=(Pool("accounts", items=("alice",)), Pool("keys", items=("k",))))
+    change(server, one, "add", "accounts", "0 1 0", 1, "carol", '"carol"', "- -")
+    server.zrem(at(server, "workers"), "one")
+    start("other", pools=(Pool("new", items=("x",)),))
+    assert set(server.hkeys(at(server, "pools"))) == {b"accounts", b"new"}
+    assert server.zrange(at(server, "pools:items:accounts"), 0, -1) == [b"carol"]
+    assert not server.exists(at(server, "pools:item:keys/k"))
 
 
 def test_a_changed_password_reaches_the_pool(start: Start) -> None:

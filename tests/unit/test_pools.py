@@ -100,6 +100,7 @@ def test_a_pool_in_json_is_the_same() -> None:
         {"items": [SECRET], "kind": "car"},
         {"items": [SECRET], "delay": -1},
         {"items": [SECRET], "concurrency": 1.5},
+        {"items": [SECRET], "concurrency": 0},
         {"items": [SECRET], "rest": {"often": 1}},
         {"items": [SECRET], "rest": {403: "soon"}},
         {"items": [SECRET], "rest": {99: 1}},
@@ -217,7 +218,7 @@ def test_text_that_begins_with_a_brace_is_json() -> None:
 
 
 def test_an_item_is_stored_with_a_request_as_its_name_only() -> None:
-    item = PoolItem.make("accounts", "alice", {"password": SECRET}, lambda *_: None)
+    item = PoolItem.make("accounts", "alice", {"password": SECRET})
     assert item == "alice"
     assert json.dumps(item) == '"alice"'
     assert SECRET.encode() not in pickle.dumps(item)
@@ -272,6 +273,16 @@ def test_a_copy_of_a_request_has_nothing_of_its_item() -> None:
     assert not retried.headers
     assert SECRET not in str(retried.to_dict())
     assert "proxy" in request.meta
+
+
+def test_a_request_with_another_meta_has_no_header_of_an_item() -> None:
+    pools = ours(pool(kind="proxy", headers={"X-Key": "{item}"}))
+    cookies_of(pools)
+    request = given(pools, f"http://alice:{SECRET}@p.example")
+    request.headers.update({"Cookie": f"sid={SECRET}", "Proxy-Authorization": SECRET, "X-Other": "stays"})
+    replaced = request.replace(meta={"pool": "accounts"})
+    pools.forget_given(replaced)
+    assert dict(replaced.headers) == {b"X-Other": [b"stays"]}
 
 
 def test_a_request_cannot_choose_its_item(caplog: pytest.LogCaptureFixture) -> None:
@@ -383,10 +394,11 @@ def test_a_request_of_code_of_the_spider_keeps_the_delay_of_its_item() -> None:
     request = given(pools)
     pools.hear(request, 200, lambda name: None)
     inline = Request(URL, meta={"pool_item": request.meta["pool_item"]})
+    pools.give(inline)
     now = time.monotonic()
-    assert 4 < pools.delay_outside(inline) - now <= 5.1
-    assert 9 < pools.delay_outside(inline) - now <= 10.1
-    assert pools.delay_outside(Request(URL)) == 0
+    assert 4 < pools.may_be_sent_at(inline) - now <= 5.1
+    assert 9 < pools.may_be_sent_at(inline) - now <= 10.1
+    assert pools.may_be_sent_at(Request(URL)) == 0
 
 
 # -- answers -------------------------------------------------------------------------------------------
@@ -442,7 +454,9 @@ def test_code_of_the_spider_lets_an_item_rest_or_retires_it() -> None:
     pools = ours()
     item = given(pools).meta["pool_item"]
     item.rest(5, "of course")
-    assert reports(pools)["alice"] == {"rest": 5000, "why": "of course"}
+    assert reports(pools)["alice"]["rest"] == 5000
+    item.rest(0)
+    assert "retire" not in reports(pools)["alice"]
     item.retire("its password is wrong")
     assert reports(pools)["alice"] == {"retire": "its password is wrong"}
 
@@ -489,6 +503,24 @@ def test_every_request_of_a_worker_has_what_its_item_is_for() -> None:
     pools.begins(request, Lease("1.1", "request", 0, b""))
     assert request.meta["proxy"] == "http://p.example"
     assert "pool_item" not in request.meta
+
+
+def test_a_robots_txt_goes_through_the_proxy_of_the_worker() -> None:
+    pools = for_life(kind="proxy")
+    own(pools, value="p.example")
+    robots = Request("http://a.example/robots.txt")
+    pools.give(robots)
+    assert robots.meta["proxy"] == "http://p.example"
+
+
+def test_a_page_waits_for_the_delay_after_its_robots_txt() -> None:
+    pools = for_life(delay=5)
+    own(pools)
+    page, robots = Request(URL), Request("http://a.example/robots.txt")
+    pools.begins(page, Lease("1.1", "request", 0, b""))
+    pools.give(robots)
+    assert pools.may_be_sent_at(robots) == 0
+    assert 4.9 < pools.may_be_sent_at(page) - time.monotonic() <= 5
 
 
 def test_a_worker_waits_for_the_answer_and_the_delay_of_its_item() -> None:

@@ -1,0 +1,107 @@
+"""What a request is given with the items that it has: a proxy, cookies, headers; and how it loses that again.
+
+A retry, a redirect, and a request that a callback makes of its page's request have it, too. It is taken from
+them before they are stored: they are crawled with another item, and much of it is secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from scrapy import Request
+
+from ..codec.pools import GIVEN, POOL_ITEM, Pool, PoolItem, proxy_of
+
+#: The headers and fields that Scrapy's middlewares make of what an item has.
+_HEADERS, _FIELDS = ("Cookie", "Proxy-Authorization"), ("_auth_proxy", "_scheme_proxy")
+
+
+class Gifts:
+    """Give requests what the items of *pools* are for, and take it from the copies of these requests.
+
+    :ivar keeps_cookies: whether Scrapy's ``CookiesMiddleware`` makes the header ``Cookie`` anew.
+    """
+
+    def __init__(self, pools: Mapping[str, Pool]) -> None:
+        self._pools = pools
+        self._has_proxies = any(pool.kind == "proxy" for pool in pools.values())
+        # The headers that were given, of which code of the spider may have made copies.
+        self._headers: set[tuple[str, str]] = set()
+        self.keeps_cookies = False
+
+    def give(self, request: Request, items: Iterable[PoolItem]) -> None:
+        """Give *request* what *items* are for. What it has already counts; then the first item.
+
+        :raises ValueError: if an item lacks what its pool's settings need.
+        """
+        meta, headers = list[str](), list[str]()
+        items = list(items)
+        request.meta[GIVEN] = {"meta": meta, "headers": headers, "pools": [item.pool for item in items]}
+        for item in items:
+            pool = self._pools.get(item.pool, Pool(item.pool))
+            if not pool.is_for_worker:
+                request.meta[POOL_ITEM] = item
+            for name, value in self._fields(pool, item).items():
+                if name not in request.meta:
+                    request.meta[name] = value
+                    meta.append(name)
+            # A key that one site is to have must not go to another, to which it redirects.
+            for name, template in () if _has_changed_host(request) else pool.headers.items():
+                value = pool.filled(template, item)
+                request.headers[name] = value
+                self._headers.add((name, value))
+                headers.append(name)
+        meta.extend(_FIELDS if self._has_proxies else ())
+        headers.extend(_HEADERS)
+
+    def _fields(self, pool: Pool, item: PoolItem) -> dict[str, Any]:
+        """Return the fields of ``meta`` that *item* is for."""
+        fields: dict[str, Any] = {}
+        if pool.kind == "proxy":
+            fields["proxy"] = proxy_of(item.value)
+        for name, template in pool.meta.items():
+            fields[name] = pool.filled(template, item)
+        if pool.kind == "cookiejar" or pool.keeps_cookies:
+            fields.setdefault("cookiejar", jar_of(item))
+        return fields
+
+    def take_back(self, request: Request) -> bool:
+        """Take from *request* what the request that it was copied from was given.
+
+        :return: whether it has chosen an item, which is taken from it, too.
+        """
+        meta, headers = request.meta, request.headers
+        given, item = meta.pop(GIVEN, None), meta.get(POOL_ITEM)
+        if isinstance(given, dict):
+            for name in given.get("meta", ()):
+                meta.pop(name, None)
+            for name in given.get("headers", ()):
+                headers.pop(name, None)
+        if given is not None or isinstance(item, PoolItem):
+            meta.pop(POOL_ITEM, None)
+        if headers and self._pools:
+            self._take_headers(request)
+        return given is None and isinstance(item, PoolItem)
+
+    def _take_headers(self, request: Request) -> None:
+        """Take the headers from a copy with another ``meta``, which does not tell what was given."""
+        for name, value in self._headers:
+            if request.headers.get(name) == value.encode():
+                request.headers.pop(name)
+        if self.keeps_cookies and not request.meta.get("dont_merge_cookies"):
+            request.headers.pop("Cookie", None)
+        if self._has_proxies and "proxy" not in request.meta:
+            request.headers.pop("Proxy-Authorization", None)
+
+
+def jar_of(item: PoolItem) -> str:
+    """Return the key in ``meta["cookiejar"]`` of the cookies of *item*."""
+    return f"{item.pool}/{item}"
+
+
+def _has_changed_host(request: Request) -> bool:
+    """Return whether *request* is the redirect of a request to another host."""
+    first = (request.meta.get("redirect_urls") or [request.url])[0]
+    return bool(urlsplit(first).netloc != urlsplit(request.url).netloc)
