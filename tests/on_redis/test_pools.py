@@ -365,6 +365,35 @@ def test_the_item_of_a_worker_that_leaves_goes_to_the_next(start: Start) -> None
     assert beat(other).own_items[0][:2] == ("accounts", "alice")
 
 
+def test_the_item_of_a_worker_that_died_at_the_end_of_a_crawl_is_free_in_the_next(
+    start: Start, server: redis.Redis
+) -> None:
+    dead, last = (
+        start("dead", lease=0.2, **for_life("alice", "bob")),
+        start("last", **for_life("alice", "bob")),
+    )
+    beat(last, in_hand=0)
+    beat(dead)
+    beat(last, "alice", in_hand=0, finishing=True)
+    deadline = server.zscore(at(server, "workers"), "dead")
+    assert deadline is not None
+    wait_until(lambda: server.time()[0] * 1000 > deadline + 1000, 10)
+    assert last.frontier.leave(finished=True, persist=False)
+    assert users(server) == []
+
+
+@pytest.mark.parametrize("left", ["a key of a worker that is gone", "nothing"])
+def test_a_use_for_life_of_a_worker_that_is_gone_ends_when_a_worker_joins(
+    start: Start, server: redis.Redis, left: str
+) -> None:
+    one = start("one", **for_life("alice"))
+    beat(one)
+    server.zrem(at(server, "workers"), "one")
+    if left == "nothing":
+        server.delete(at(server, "worker:one"))
+    assert beat(start("other", **for_life("alice"))).own_items[0][:2] == ("accounts", "alice")
+
+
 def test_a_worker_takes_another_item_while_its_own_rests(start: Start) -> None:
     one = start("one", **for_life("alice", "bob"))
     beat(one)

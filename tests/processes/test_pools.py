@@ -157,7 +157,8 @@ def test_a_proxy_is_not_given_again_after_an_operator_takes_it_away(
         crawl_by_proxies(fleet, proxies, pages)
         wait_until(lambda: proxies.asked[0])
         command, *more = deed
-        is_done = register(server, "pools")(keys=keys, args=[command, "proxies", proxies.names[0], *more])
+        named = [1, proxies.names[0]] if command == "remove" else [proxies.names[0]]
+        is_done = register(server, "pools")(keys=keys, args=[command, "proxies", *named, *more])
         assert is_done == 1
         proxies.gates[0].set()
         fleet.wait(timeout=40)

@@ -82,6 +82,7 @@ redis.call('EXPIRE', STARTED, grace)
 if #others > 0 then return {0, left, failed, is_any_silent_since(finish, others) and 1 or 0} end
 for _, other in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
   events.tell_gone(other, 'worker_lost')
+  pools.forget_worker(other, true)
   -- If this worker is only slow, its next exchange finds out that it counted as dead.
   if redis.call('EXISTS', WORKER .. other) == 1 then redis.pcall('HSET', WORKER .. other, 'reclaimed', 1) end
 end

@@ -110,7 +110,8 @@ function pools.check_uses()
     if worker and lease ~= '' then
       holds = redis.pcall('HEXISTS', LEASES .. worker, lease) == 1
     elseif worker then
-      holds = redis.pcall('HGET', WORKER .. worker, 'pool ' .. pool) == item
+      -- Its own key is kept for a day.
+      holds = redis.call('ZSCORE', WORKERS, worker) and redis.pcall('HGET', WORKER .. worker, 'pool ' .. pool) == item
     end
     if not holds then
       redis.call('ZREM', POOL_USES, member)
