@@ -22,7 +22,8 @@ import redis
 from scrapy_rq_sched.codec.slot_limits import SlotLimits, SlotPolicy
 from scrapy_rq_sched.embedded import PrivateRedis
 from scrapy_rq_sched.frontier.client import Frontier
-from scrapy_rq_sched.frontier.messages import Batch, Finished, FleetConfig, Push, UsedGrants
+from scrapy_rq_sched.frontier.fleet_config import FleetConfig
+from scrapy_rq_sched.frontier.messages import Batch, Finished, Push, UsedGrants
 from scrapy_rq_sched.keys import Keys
 
 HOSTS, DAYS, DAY = 1_000_000, 30, 86_400

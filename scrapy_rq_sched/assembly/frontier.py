@@ -12,7 +12,7 @@ from ..errors import SettingError
 from ..frontier.client import Frontier
 from ..frontier.close_limits import CloseLimits
 from ..frontier.custom_queue import CustomQueueFrontier
-from ..frontier.messages import FleetConfig
+from ..frontier.fleet_config import FleetConfig
 from ..keys import Keys
 from ..serializers import serializer_name
 from ..settings import FrontierSettings

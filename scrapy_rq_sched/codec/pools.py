@@ -59,17 +59,26 @@ class PoolItem(str):
         rest: Callable[[PoolItem, float, str], None] = lambda item, seconds, reason: None,
         retire: Callable[[PoolItem, str], None] = lambda item, reason: None,
     ) -> PoolItem:
-        """Return an item; *rest* and *retire* do what the methods of the same names say."""
+        """Return the item *name* of *pool*, which stands for *value*.
+
+        :param rest: called with the item, seconds, and a reason; :param retire: with the item and a reason.
+        """
         made = cls(name)
         made.pool, made.value, made._rest, made._retire = pool, value, rest, retire
         return made
 
     def rest(self, seconds: float, reason: str = "code of the spider says so") -> None:
-        """Let no request have this item for so many *seconds*, from when the present ones have ended."""
+        """Let no request have this item for so many *seconds*, from now on; the present ones go on.
+
+        :param reason: shown in the log and by the commands, so it must contain no secret.
+        """
         self._rest(self, max(0.0, seconds), reason)
 
     def retire(self, reason: str = "code of the spider says so") -> None:
-        """Take this item out of use, until an operator adds it again."""
+        """Take this item out of use, until an operator adds it again.
+
+        :param reason: shown in the log and by the commands, so it must contain no secret.
+        """
         self._retire(self, reason)
 
     def __copy__(self) -> PoolItem:
@@ -86,6 +95,7 @@ class PoolItem(str):
 class Pool:
     """A pool as the settings have it.
 
+    :param name: its name, as in ``meta["pool"]``.
     :param is_for_worker: whether a worker has one item for its life, and not a request while it is in flight.
     :param kind: how a request is given it: ``proxy``, ``cookiejar``, ``key``, or empty.
     :param delay: seconds between two requests with an item, counted from the answer.
@@ -95,10 +105,12 @@ class Pool:
     :param retire_after: how many answers for which it rests, one after the other, retire an item; 0: any
         number does not.
     :param keeps_cookies: whether the cookies of answers belong to the item.
-    :param headers: headers of requests, and :param meta: fields of their ``meta``: templates, in which
-        ``{item}`` stands for an item that is a text, and ``{field}`` for a field of one that is a dict.
-    :param items: the items in the setting; :param file: the path of a file with more of them, a line each;
-        :param key: a list or set in Redis with more of them.
+    :param headers: headers of requests: templates, in which ``{item}`` stands for an item that is a text, and
+        ``{field}`` for a field of one that is a dict.
+    :param meta: fields of their ``meta``: templates, too.
+    :param items: the items in the setting.
+    :param file: the path of a file with more of them, a line each.
+    :param key: a list or set in Redis with more of them.
     """
 
     name: str
@@ -126,7 +138,7 @@ class Pool:
         return f"{1000 * self.delay:.17g} {self.concurrency} {self.retire_after}"
 
     def entry(self, value: Any) -> tuple[str, str, str]:
-        """Return an item as it stands in Redis: its name, its value, its own limits.
+        """Return the item *value* as it stands in Redis: its name, its value, its own limits.
 
         :raises ValueError: if it is not valid. The message shows nothing of it.
         """

@@ -18,7 +18,8 @@ from ..codec.slot_limits import SlotPolicy
 from ..connection import RedisError, RedisTimeoutError, ResponseError, server_may_wait
 from ..keys import Keys
 from . import refusals
-from .messages import FORMAT, Batch, FleetConfig
+from .fleet_config import FleetConfig
+from .messages import FORMAT, Batch
 from .pool_key import items_at
 from .replies import Membership, Reply
 from .scripts import filter_step, register, register_function

@@ -16,7 +16,8 @@ from scrapy import Request
 from ..connection import DataError, RedisError, may_pass
 from ..keys import Keys
 from .client import Frontier, Left, Opened, Waiting
-from .messages import Batch, FleetConfig
+from .fleet_config import FleetConfig
+from .messages import Batch
 from .replies import Order, Reply
 
 logger = logging.getLogger(__name__)

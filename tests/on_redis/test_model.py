@@ -32,7 +32,8 @@ from hypothesis.stateful import (
 from scrapy_rq_sched.codec.needs import place_of, split_place
 from scrapy_rq_sched.codec.pools import Pool, lane_of, pool_of
 from scrapy_rq_sched.frontier.client import Frontier
-from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, FleetConfig, Push
+from scrapy_rq_sched.frontier.fleet_config import FleetConfig
+from scrapy_rq_sched.frontier.messages import Batch, Failed, Finished, Push
 from scrapy_rq_sched.frontier.replies import Lease, Membership, Order, Reply, parse_lease
 from scrapy_rq_sched.keys import Keys
 

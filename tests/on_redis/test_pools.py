@@ -167,9 +167,7 @@ def test_an_item_with_a_concurrency_has_so_many_users(start: Start, way: dict[st
     assert items(one.take(9)) == ["alice"]
 
 
-def test_requests_without_an_item_do_not_wait_for_those_that_need_one(
-    start: Start, way: dict[str, str]
-) -> None:
+def test_other_requests_do_not_wait_for_an_item(start: Start, way: dict[str, str]) -> None:
     one = start("one", **accounts("alice"), **way)
     push(one, "x", "y", "z")
     one.push("page", slot="a")

@@ -12,7 +12,8 @@ import redis
 from scrapy_rq_sched.codec.slot_limits import UNLIMITED, SlotLimits, SlotPolicy
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.frontier.client import Frontier
-from scrapy_rq_sched.frontier.messages import Batch, Finished, FleetConfig, Push, UsedGrants
+from scrapy_rq_sched.frontier.fleet_config import FleetConfig
+from scrapy_rq_sched.frontier.messages import Batch, Finished, Push, UsedGrants
 from scrapy_rq_sched.frontier.replies import Lease, Reply
 from scrapy_rq_sched.keys import Keys
 

@@ -71,7 +71,7 @@ def reports(pools: Pools) -> dict[str, Any]:
 # -- the setting ---------------------------------------------------------------------------------------
 
 
-def test_a_pool_has_what_the_setting_says() -> None:
+def test_a_pool_is_read_from_the_setting() -> None:
     its = pool(
         items=["alice"],
         rate="2/s",
@@ -302,7 +302,7 @@ def test_a_field_of_other_code_with_the_same_name_stays() -> None:
 # -- requests that begin, and end ----------------------------------------------------------------------
 
 
-def test_a_request_has_its_item_with_what_the_settings_say_of_it() -> None:
+def test_a_request_has_its_item_with_its_value() -> None:
     item = given(ours(), {"name": "alice", "password": SECRET}).meta["pool_item"]
     assert item == "alice"
     assert item.value["password"] == SECRET
@@ -380,7 +380,7 @@ def test_cookies_that_another_program_has_changed_are_forgotten() -> None:
     assert "Cookie" not in request.headers
 
 
-def test_a_request_of_code_of_the_spider_has_what_its_item_is_for() -> None:
+def test_a_request_of_code_of_the_spider_uses_its_item() -> None:
     pools = ours(pool(kind="proxy"))
     item = given(pools, "p.example").meta["pool_item"]
     inline = Request(URL, meta={"pool_item": item})
@@ -496,7 +496,7 @@ def test_the_items_of_a_worker_are_for_its_spider() -> None:
     assert seen["accounts"].value["password"] == SECRET
 
 
-def test_every_request_of_a_worker_has_what_its_item_is_for() -> None:
+def test_every_request_of_a_worker_uses_its_item() -> None:
     pools = for_life(kind="proxy")
     own(pools, value="p.example")
     request = Request(URL)

@@ -11,7 +11,8 @@ from scrapy import Request
 
 from scrapy_rq_sched import connection
 from scrapy_rq_sched.frontier.client import Frontier, Opened
-from scrapy_rq_sched.frontier.messages import FleetConfig, Push
+from scrapy_rq_sched.frontier.fleet_config import FleetConfig
+from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.frontier.replies import Lease, Order, Reply
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.settings import FrontierSettings
