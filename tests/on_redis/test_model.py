@@ -585,7 +585,7 @@ class Model:
                 for place in self.grants
                 if may_serve(name, split_place(place)[1]) and (has_item or not is_pooled(place))
             ]
-            due, flat = served[:want], bool(self.queues[""])
+            due, flat = served[: want + len(closed)], bool(self.queues[""])
             turns = [place for place in due if place not in closed]
             each = math.ceil(want / max(1, len(turns) + flat))
             progress = take("", each)

@@ -65,6 +65,25 @@ def check_the_site(fleet: Fleet, pages: set[str]) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"FRONTIER_BY_SLOT": False},
+        {"FRONTIER_ORDER": "priority"},
+        {"SCHEDULER_QUEUE_CLASS": "scrapy_rq_sched.LifoQueue", "SCHEDULER_SERIALIZER": "pickle"},
+        {"FRONTIER_FLEET_LIMITS": "delay,concurrency", "CONCURRENT_REQUESTS_PER_DOMAIN": 2},
+    ],
+    ids=["no slots", "by priority", "lifo and pickle", "concurrency"],
+)
+def test_each_page_is_crawled_once_with_an_account(fleet: Fleet, settings: dict[str, Any]) -> None:
+    with members(fleet, pages=20, **settings) as (start, pages):
+        start(2)
+        fleet.wait(timeout=40)
+        check_the_site(fleet, pages)
+        assert max(fleet.urls("downloaded").values()) == 1
+        assert fleet.reasons() == ["finished"] * 2
+
+
 def test_an_account_has_one_user_at_a_time_and_moves_with_its_cookies(
     fleet: Fleet, server: redis.Redis
 ) -> None:
@@ -128,11 +147,10 @@ def test_a_proxy_that_is_refused_rests_and_is_retired(fleet: Fleet) -> None:
     pages, rest, bad = 40, 0.5, 3
     with forward_proxies(3) as proxies:
         proxies.status[0] = 403
-        crawl_by_proxies(fleet, proxies, pages, rest={403: rest}, retire_after=bad)
         # The other proxies stand still, so that there are requests for this one.
-        wait_until(lambda: len(proxies.asked[0]) == 1 and len(fleet.events("parsed")) >= 10)
         for gate in proxies.gates[1:]:
             gate.clear()
+        crawl_by_proxies(fleet, proxies, pages, rest={403: rest}, retire_after=bad)
         wait_until(lambda: len(proxies.asked[0]) == bad)
         for gate in proxies.gates[1:]:
             gate.set()

@@ -66,6 +66,8 @@ function serve_slots.serve(step)
       local place = is_limited and #keys > 0 and next_place(keys, slot) or slot
       local gone, is_open = serve_slot.serve(step, place, each, is_limited)
       closed[slot], has_more = not is_open, has_more or is_open
+      -- A place whose pool has no free item stays where it is in its lane.
+      if step.has_pools and gone == 0 and not is_open and slots.is_laned(place) then more = more + 1 end
       -- A slot that was empty counts as progress: it is no longer in the index.
       progress = progress + math.max(gone, is_open and 1 or 0)
     end
