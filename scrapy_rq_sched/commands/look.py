@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from ..assembly.queue import PICKLE
+from ..codec.pools import pool_of
 from ..frontier.entries import SHOWN, WHOLE
 from ..inspect import as_json, read_status
 from ..inspect.entries import Entry, Held, Reader
@@ -22,7 +23,7 @@ from .output import Fields, Table
 from .periods import whole
 from .status_text import in_state
 
-_LEASES = ("WORKER", "STATE", "HELD FOR", "KIND", "PRIORITY", "DEATHS", "URL")
+_LEASES = ("WORKER", "STATE", "HELD FOR", "KIND", "PRIORITY", "DEATHS", "ITEM", "URL")
 _PEEK = ("PLACE", "PRIORITY", "METHOD", "CALLBACK", "URL")
 
 
@@ -138,6 +139,9 @@ class Explain(Action):
 
 def leases_table(held: Iterable[Held], now: float) -> Table:
     """Return a table with a row for each of the leases *held*."""
+    held = list(held)
+    has_items = any(one.item for one in held)
+    titles = [title for title in _LEASES if title != "ITEM" or has_items]
     rows = [
         [
             one.worker,
@@ -146,11 +150,12 @@ def leases_table(held: Iterable[Held], now: float) -> Table:
             one.entry.kind,
             str(one.entry.priority),
             str(one.deaths),
+            *([one.item or "-"] if has_items else []),
             shown(one.entry),
         ]
         for one in held
     ]
-    return Table(_LEASES, rows, texts=("URL",), dispensable=("PRIORITY", "KIND", "DEATHS"))
+    return Table(titles, rows, texts=("URL",), dispensable=("PRIORITY", "KIND", "DEATHS"))
 
 
 def peek_table(entries: Iterable[Entry]) -> Table:
@@ -201,9 +206,14 @@ def _in_slot(place: Place) -> str:
         "unreachable": f"; its site cannot be reached, and the next attempt is in {slot.next_in:.1f} s",
         "": "",
     }
-    return f" in slot {slot.slot}{why.get(slot.why, f'; it is held back: {slot.why}')}"
+    name, _, lane = slot.slot.partition("|")
+    needs = lane.rpartition("~")[0].rstrip("|") if "~" in lane else lane
+    pool = f", for an item of pool {single_line(pool_of(lane))}" if "~" in lane else ""
+    place = f"{name}|{needs}" if needs else name
+    return f" in slot {place}{pool}{why.get(slot.why, f'; it is held back: {slot.why}')}"
 
 
 def _leased(held: Held, status: Status) -> str:
     since = f" for {duration(status.now - held.since)}" if held.since else ""
-    return f"by {single_line(held.worker)}{since}" + ("" if held.alive else ", which is dead")
+    item = f" with item {single_line(held.item)} of pool {single_line(held.pool)}" if held.item else ""
+    return f"by {single_line(held.worker)}{since}{item}" + ("" if held.alive else ", which is dead")

@@ -9,7 +9,7 @@ from ..errors import frontier_command
 from ..inspect import Status
 from ..inspect.limit import LIMITS
 from ..inspect.rates import BUCKET
-from ..inspect.status import UnmetNeeds, Worker
+from ..inspect.status import PoolCounts, UnmetNeeds, Worker
 from ..inspect.wording import counted, crawl_command
 from .formats import duration, number, rate, size, sparkline, when
 from .output import Fields, Part, Styled, Table
@@ -43,6 +43,7 @@ _COLUMNS: tuple[tuple[str, Callable[[Worker, Status], str], int], ...] = (
     ("PID", lambda worker, _: str(worker.pid or "-"), 3),
     ("VERSION", lambda worker, _: worker.version or "-", 1),
     ("STATE", lambda worker, _: _state_of(worker), 0),
+    ("ITEM", lambda worker, _: ", ".join(worker.items.values()) or "-", 6),
     ("PAGES", lambda worker, _: number(worker.pages), 0),
     ("IN HAND", lambda worker, _: number(worker.in_hand), 0),
     ("JOINED", lambda worker, _: when(worker.joined), 4),
@@ -94,6 +95,7 @@ def status_text(status: Status) -> list[Part]:
         *([("slots", _slots(status))] if status.slots else []),
         *([("not shared", status.unshared_share)] if status.unshared_share else []),
         *[("needs", unmet(one, status.now)) for one in status.unmet],
+        *[(f"pool {pool.name}", items_of(pool, status.spider)) for pool in status.pools],
         *([("dropped", f"{number(status.capped)} (FRONTIER_MAX_PAGES)")] if status.capped else []),
         *([("read in part", status.cut)] if status.cut else []),
         ("leased", number(status.leased)),
@@ -119,11 +121,12 @@ def status_text(status: Status) -> list[Part]:
 
 def workers_table(status: Status) -> Table:
     """Return a table with a row for each worker."""
-    rows = [
-        [cell(worker, status) for _, cell, _ in _COLUMNS] for worker in (*status.workers, *status.in_line)
-    ]
-    ranked = sorted((rank, heading) for heading, _, rank in _COLUMNS if rank)
-    return Table([its[0] for its in _COLUMNS], rows, dispensable=[heading for _, heading in ranked])
+    workers = (*status.workers, *status.in_line)
+    has_items = any(worker.items for worker in workers)
+    columns = [column for column in _COLUMNS if column[0] != "ITEM" or has_items]
+    rows = [[cell(worker, status) for _, cell, _ in columns] for worker in workers]
+    ranked = sorted((rank, heading) for heading, _, rank in columns if rank)
+    return Table([its[0] for its in columns], rows, dispensable=[heading for _, heading in ranked])
 
 
 def _heard(worker: Worker, status: Status) -> str:
@@ -163,6 +166,21 @@ def pace(status: Status) -> list[tuple[str, str]]:
         return []
     text = f"{sparkline(per_second)}  peak {rate(max(per_second))} pages a second"
     return [("ten minutes", Styled(text, "cyan"))]
+
+
+def items_of(pool: PoolCounts, spider: str) -> str:
+    """Return how many items of a pool are free, in use, at rest, or retired."""
+    rest = pool.rests + pool.waits
+    verb = "rests" if rest == 1 else "rest"
+    soon = f" (next in {duration(max(1, pool.next_in))})" if pool.next_in else ""
+    at_least = "" if pool.is_whole else "at least "
+    text = (
+        f"{counted(pool.items, 'item')}: {at_least}{number(pool.free)} free, {number(pool.in_use)} in use, "
+        f"{number(rest)} {verb}{soon}, {number(pool.retired)} retired"
+    )
+    if pool.items > pool.retired:
+        return text
+    return Styled(f"{text} ({frontier_command('pool', spider)})", "red")
 
 
 def unmet(one: UnmetNeeds, now: float) -> str:

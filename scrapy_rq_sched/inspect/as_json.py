@@ -74,12 +74,14 @@ def entry(one: Entry) -> dict[str, Any]:
 
 def held(one: Held) -> dict[str, Any]:
     """Return a lease as a dict."""
+    has = {"pool": one.pool, "item": one.item} if one.item else {}
     return {
         "worker": one.worker,
         "alive": one.alive,
         "lease": one.lease,
         "since": one.since,
         "deaths": one.deaths,
+        **has,
         **entry(one.entry),
     }
 
@@ -102,6 +104,7 @@ def explanation(found: Explanation) -> dict[str, Any]:
             for one in found.following
         ],
         "groups": [dataclasses.asdict(one) for one in found.groups],
+        "pools": [dataclasses.asdict(one) for one in found.pools],
         "failed": [{"id": one.id, "time": one.time, "reason": one.reason} for one in found.failed],
         "history": found.history,
         "alike": found.alike,

@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from .. import serializers
 from ..assembly.queue import PICKLE
+from ..codec.pools import pool_of
 from ..codec.seeds import url_at_beginning
 from ..codec.values import text_of
 from ..connection import server_of
@@ -111,6 +113,7 @@ class Held:
     :param lease: the lease's name.
     :param since: when the lease began, in seconds since 1970, by the server's clock; 0 if unknown.
     :param deaths: how many workers died while they held it.
+    :param pool: the pool of which it has an item, and :param item: the item's name; empty if it has none.
     """
 
     worker: str
@@ -119,6 +122,8 @@ class Held:
     since: int
     deaths: int
     entry: Entry
+    pool: str = ""
+    item: str = ""
 
 
 class Reader:
@@ -176,7 +181,8 @@ class Reader:
             return Held(worker, alive, name, 0, 0, Entry("request", piece.data, problem="it is not a lease"))
         size = _size_of(piece, lease.payload)
         entry = self._of_kind(lease.kind, lease.score, lease.slot, lease.payload, size)
-        return Held(worker, alive, name, lease.since, lease.deaths, entry)
+        pool = pool_of(lease.slot) if lease.item else ""
+        return Held(worker, alive, name, lease.since, lease.deaths, entry, pool, unquote(lease.item))
 
     def delayed(self) -> Iterator[Delayed]:
         """Yield the delayed requests."""

@@ -13,6 +13,7 @@ from scrapy import Request
 
 from ..codec.failed_request import FailedRequest
 from ..codec.names import names_in
+from ..codec.pools import pool_of
 from ..codec.values import text_of
 from ..failed import FailedRequests
 from ..frontier.entries import COMPARED
@@ -21,8 +22,10 @@ from ..serializers import serializer_name
 from .entries import Delayed, Entry, Follower, Held, Reader
 from .fingerprint import Fingerprinter
 from .groups import Group, Groups
+from .pools import Pools
 from .queues import Queues
 from .slots import Slots, SlotStatus
+from .status import PoolCounts
 from .view import View
 
 #: A path without characters that can be written in several ways.
@@ -55,6 +58,7 @@ class Explanation:
     :param held: its leases.
     :param delayed: its requests that a rule of admission has set back.
     :param following: its requests that wait for groups, and :param groups: these groups, if they are open.
+    :param pools: the pools of which its waiting requests need an item.
     :param failed: its entries of the failed list.
     :param history: the deaths and refusals of workers that had it: ``died:`` or ``refused:``, worker, ``@``
         and second.
@@ -71,6 +75,7 @@ class Explanation:
     delayed: list[Delayed] = field(default_factory=list)
     following: list[Follower] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
+    pools: list[PoolCounts] = field(default_factory=list)
     failed: list[FailedRequest] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
     alike: list[str] = field(default_factory=list)
@@ -125,6 +130,7 @@ class Explainer:
         if found.following:
             names = frozenset().union(*(names_in(name) for one in found.following for name in one.groups))
             found.groups = list(Groups(self._view).read(names))
+        found.pools = self._pools(found)
         found.seeds = [
             Place(before, key, entry) for key, before, entry in self._reader.seeds() if is_it(entry)
         ]
@@ -170,6 +176,14 @@ class Explainer:
                 yield Place(max(0, view.server.llen(key) - index - 1), key, entry)
             else:
                 yield Place(max(0, view.server.llen(key) + index), key, entry)
+
+    def _pools(self, found: Explanation) -> list[PoolCounts]:
+        """Return the pools for which the URL waits; one that Redis does not have has no items."""
+        names = {pool for place in found.waiting if (pool := pool_of(place.entry.slot))}
+        if not names:
+            return []
+        known = {pool.name: pool for pool in Pools(self._view).counts(names=names)}
+        return [known.get(name, PoolCounts(name)) for name in sorted(names)]
 
     def _slot_of(self, entry: Entry) -> SlotStatus | None:
         return next(self._slots.read([entry.slot])) if entry.slot else None

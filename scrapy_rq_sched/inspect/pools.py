@@ -15,6 +15,7 @@ from ..frontier.entries import Entries
 from . import questions
 from .questions import asked, command
 from .slots import clock_of
+from .status import PoolCounts
 from .view import View
 
 State = Literal["free", "in use", "rests", "waits", "retired"]
@@ -58,26 +59,6 @@ class Item:
     concurrency: int = 1
     delay: float = 0.0
     is_set: bool = False
-
-
-@dataclass(frozen=True)
-class PoolCounts:
-    """How many items of a pool are in each state.
-
-    :param name: the pool's name, and :param items: the number of its items.
-    :param next_in: in how many seconds the first item is free that rests or waits; None if none does.
-    :param is_whole: whether all items were read.
-    """
-
-    name: str
-    items: int = 0
-    free: int = 0
-    in_use: int = 0
-    rests: int = 0
-    waits: int = 0
-    retired: int = 0
-    next_in: float | None = None
-    is_whole: bool = True
 
 
 class Use(NamedTuple):
@@ -132,12 +113,13 @@ class Pools:
         while some := list(islice(found, STEP)):
             yield from self._read(some, limits, users)
 
-    def counts(self, most: int | None = None) -> list[PoolCounts]:
+    def counts(self, most: int | None = None, names: Collection[str] = ()) -> list[PoolCounts]:
         """Return how many items of each pool are in each state.
 
         :param most: read at most this number of items.
+        :param names: the names of the pools; by default, of all.
         """
-        pools = self._limits()
+        pools = [pool for pool in self._limits() if not names or unquote(pool) in names]
         if not pools:
             return []
         pipe = self._view.pipeline()
@@ -145,7 +127,7 @@ class Pools:
             pipe.zcard(self._view.keys.pool_items(pool))
         sizes = pipe.execute(raise_on_error=False)
         by_pool: dict[str, list[Item]] = {}
-        for item in self.read(most=most):
+        for item in self.read(names, most):
             by_pool.setdefault(item.pool, []).append(item)
         return sorted(
             (

@@ -1,4 +1,4 @@
-"""Read the status of a crawl, in two round trips."""
+"""Read the status of a crawl, in two round trips; in some more if it uses pools."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from ..codec.names import names_in
 from ..codec.needs import split_place
@@ -19,9 +21,10 @@ from ..frontier.messages import BOTTLENECKS
 from ..keys import never
 from . import questions
 from .limit import limit_of
+from .pools import Pools
 from .questions import asked, command, count, part
 from .rates import Rates, moments
-from .status import Status, UnmetNeeds, Worker
+from .status import PoolCounts, Status, UnmetNeeds, Worker
 from .view import LONGEST_FIELD, MOST_FIELDS, View, fields
 from .wanted import workers_wanted
 
@@ -31,6 +34,8 @@ SAMPLES = SLOTS = 5
 HISTORY = 361
 #: Workers, also in line; and reasons and durations, that are read. Another program may have written millions.
 MOST_WORKERS, MOST_COUNTS = 1000, 1000
+#: Items of pools, and their uses, that are read.
+MOST_ITEMS = 5000
 #: Bytes that are read of a worker's description of itself, at most.
 LONGEST_ABOUT = 4096
 
@@ -65,6 +70,7 @@ class _State(NamedTuple):
     following: int
     group_news: int
     emptied: int
+    pools: int
     failed: int
     seen: int
     buckets: _Fields
@@ -98,7 +104,7 @@ class _Sizes(NamedTuple):
 
 
 def read_status(view: View) -> Status:
-    """Return the status of *view*'s frontier, in two round trips.
+    """Return the status of *view*'s frontier, in two round trips; in some more if it uses pools.
 
     :raises redis.exceptions.RedisError: if Redis does not answer.
     """
@@ -124,6 +130,8 @@ def read_status(view: View) -> Status:
         _worker(name, deadline / 1000 > now, sizes.about[name], sizes.held[name], meta)
         for name, deadline in deadlines
     ]
+    pools = _Pools(view, answers)
+    about = [replace(worker, items=pools.own.get(worker.name, {})) for worker in about]
     line = [
         replace(_worker(name, True, sizes.about[name], 0, meta), place=place)
         for place, name in enumerate(in_line, 1)
@@ -173,6 +181,7 @@ def read_status(view: View) -> Status:
         unshared=whole_of(meta.get("unshared")),
         unshared_reason=one_line(meta.get("unshared_reason", "")),
         unmet=_unmet(meta),
+        pools=pools.counts,
         capped=whole_of(text_of(answers.caps[view.keys.slot_pages][0])),
         max_workers=whole_of(meta.get("max_workers")),
         places_taken=sum(deadline / 1000 > now for _, deadline in _scores(answers.places)),
@@ -180,7 +189,7 @@ def read_status(view: View) -> Status:
         workers=about,
         history=history,
         made_with={name: meta[name] for name in _MADE_WITH if name in meta},
-        cut=_cut(view, answers),
+        cut=_cut(view, answers, pools),
     )
     delay = whole_of(meta.get("slot_default", "").partition(" ")[0].partition(".")[0]) / 1000
     status = replace(status, limit=limit_of(status))
@@ -199,6 +208,7 @@ def _ask(view: View) -> _State:
         following=count("zcard", keys.followers),
         group_news=count("hlen", keys.group_news),
         emptied=count("zcard", keys.groups_emptied),
+        pools=count("hlen", keys.pools),
         failed=count("llen", keys.failed),
         seen=count("scard", keys.dupefilter),
         buckets=questions.fields({keys.seen_state: keys.seen_state}, "name first count"),
@@ -216,10 +226,11 @@ def _ask(view: View) -> _State:
     )
 
 
-def _cut(view: View, answers: _State) -> str:
+def _cut(view: View, answers: _State, pools: _Pools) -> str:
     """Return which keys were read in part, and why; empty if none was."""
     parts = ("meta", "workers", "reasons", "places", "line")
     cut = [str(getattr(view.keys, name)) for name in parts if not getattr(answers, name).is_all]
+    cut += [] if all(pool.is_whole for pool in pools.counts) else [view.keys.pools]
     return f"{', '.join(cut)} (more or longer entries than workers write)" if cut else ""
 
 
@@ -271,6 +282,25 @@ def _next_turn(score: float, state: list[bytes | None]) -> float:
     if math.isinf(score):  # its requests have needs, so that its turn is in another index
         return max(tat, blocked)
     return min(score / 1e6, max(tat, blocked) or math.inf)
+
+
+class _Pools:
+    """The pools of a crawl.
+
+    :ivar counts: how many items of each are in which state.
+    :ivar own: the items that workers have for their lives, by worker and pool.
+    """
+
+    def __init__(self, view: View, answers: _State) -> None:
+        self.counts: list[PoolCounts] = []
+        self.own: dict[str, dict[str, str]] = {}
+        if not answers.pools:
+            return
+        pools = Pools(view)
+        self.counts = pools.counts(MOST_ITEMS)
+        for use in islice(pools.uses(), MOST_ITEMS):
+            if not use.lease:
+                self.own.setdefault(use.worker, {})[unquote(use.pool)] = unquote(use.item)
 
 
 class _Waiting:

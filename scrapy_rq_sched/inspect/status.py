@@ -36,8 +36,9 @@ class Worker:
     :param joined: when it joined, and :param heard: its last exchange; 0 if unknown.
     :param told_to_stop: whether it was told to close.
     :param limit: the limit of its speed: ``politeness``, ``callbacks``, ``concurrency``, ``redis``,
-        ``needs``, ``none``.
+        ``needs``, ``pool``, ``none``.
     :param offers: what it offers to requests that need it (``FRONTIER_OFFERS``).
+    :param items: the items of pools that it has for its life, by pool.
     :param place: its number in line, if it waits for a place in the fleet (``FRONTIER_MAX_WORKERS``); else 0.
     """
 
@@ -56,6 +57,7 @@ class Worker:
     limit: BottleneckName = "none"
     offers: tuple[str, ...] = ()
     place: int = 0
+    items: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,26 @@ class UnmetNeeds:
 
     needs: list[str]
     since: float
+
+
+@dataclass(frozen=True)
+class PoolCounts:
+    """How many items of a pool are in each state.
+
+    :param name: the pool's name, and :param items: the number of its items.
+    :param next_in: in how many seconds the first item is free that rests or waits; None if none does.
+    :param is_whole: whether all items were read.
+    """
+
+    name: str
+    items: int = 0
+    free: int = 0
+    in_use: int = 0
+    rests: int = 0
+    waits: int = 0
+    retired: int = 0
+    next_in: float | None = None
+    is_whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -117,6 +139,7 @@ class Status:
     :param found: the number of requests found by workers that cannot share all of them, :param unshared: how
         many of these are only in one worker's memory, and :param unshared_reason: the most common reason.
     :param unmet: the needs of waiting requests that no live worker meets.
+    :param pools: how many items of each pool are free, in use, at rest, or retired.
     :param capped: how many requests were dropped because of ``FRONTIER_MAX_PAGES``.
     :param max_workers: the maximum number of workers (``FRONTIER_MAX_WORKERS``), 0: any number;
         :param places_taken: the number of workers, with those of other spiders that share the places, and
@@ -162,6 +185,7 @@ class Status:
     unshared: int = 0
     unshared_reason: str = ""
     unmet: list[UnmetNeeds] = field(default_factory=list)
+    pools: list[PoolCounts] = field(default_factory=list)
     capped: int = 0
     max_workers: int = 0
     places_taken: int = 0

@@ -9,7 +9,7 @@ from ..codec.needs import split_place
 from ..errors import frontier_command
 from .entries import Follower
 from .explain import Explanation
-from .status import Status
+from .status import PoolCounts, Status
 from .wording import counted, crawl_command
 
 
@@ -47,6 +47,8 @@ def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
                 f"It waits, because no worker that is alive offers all that it needs, {shown(lacks)}. Start "
                 f"one with FRONTIER_OFFERS = {sorted(lacks)!r}"
             )
+        elif pools := [pool for pool in found.pools if not pool.free]:
+            lines += [_awaits(pool, spider) for pool in pools]
         else:
             turn = "It will be crawled when its turn comes, after the requests that the workers already hold"
             lines.append(turn + _sooner(found, spider))
@@ -90,6 +92,28 @@ def _follows(one: Follower, found: Explanation) -> str:
         left = f", of which {counted(first.requests, 'request')} {verb} not finished"
     further = f", and then for {shown(names[1:])}" if names[1:] else ""
     return f"It waits until group {names[0]!r} is finished{left}{further}"
+
+
+def _awaits(pool: PoolCounts, spider: str) -> str:
+    """Return for which items a request waits, if none of the pool is free."""
+    add = frontier_command("pool", spider, "add", shlex.quote(pool.name), "ITEM")
+    if not pool.items:
+        return f"It waits for an item of pool {pool.name!r}, which has none. To add one: {add}"
+    if pool.items == pool.retired:
+        return (
+            f"It waits for an item of pool {pool.name!r}, but all of its items are retired. To use one "
+            f"again, or to add one: {add}"
+        )
+    rest = pool.rests + pool.waits
+    kinds = [
+        f"{counted(pool.in_use, 'item')} {'is' if pool.in_use == 1 else 'are'} in use",
+        f"{counted(rest, 'item')} {'rests' if rest == 1 else 'rest'}",
+        f"{counted(pool.retired, 'item')} {'is' if pool.retired == 1 else 'are'} retired",
+    ]
+    numbers = (pool.in_use, rest, pool.retired)
+    texts = [kind for kind, number in zip(kinds, numbers, strict=True) if number]
+    soon = f". The first is free in {max(1, round(pool.next_in))} s at the latest" if pool.next_in else ""
+    return f"It waits for an item of pool {pool.name!r}: {', '.join(texts)}{soon}"
 
 
 def _unmet(found: Explanation, status: Status) -> frozenset[str]:

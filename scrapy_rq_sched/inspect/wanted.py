@@ -29,8 +29,10 @@ def workers_wanted(status: Status, delay: float) -> int:
 
 
 def _is_limited(status: Status, delay: float) -> bool:
+    if status.limit in ("politeness", "redis", "needs", "pool"):
+        return True
     allowed = status.slots / delay if delay else math.inf
-    return status.limit in ("politeness", "redis", "needs") or status.per_second >= NEAR_THE_LIMIT * allowed
+    return status.per_second >= NEAR_THE_LIMIT * allowed
 
 
 def _for(left: int, status: Status) -> int:

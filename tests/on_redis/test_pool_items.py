@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -10,12 +12,17 @@ import redis
 from scrapy.settings import Settings
 
 from scrapy_rq_sched.codec.pools import LONGEST_REST
+from scrapy_rq_sched.commands.look import leases_table
+from scrapy_rq_sched.commands.status_text import items_of, workers_table
 from scrapy_rq_sched.errors import InspectionError
-from scrapy_rq_sched.inspect import View
+from scrapy_rq_sched.inspect import View, as_json, read_status
+from scrapy_rq_sched.inspect.explain import Explainer, Explanation
 from scrapy_rq_sched.inspect.operations import pools as operations
 from scrapy_rq_sched.inspect.operations.operation import Operation
 from scrapy_rq_sched.inspect.operations.pools import add_items, remove_items, rest_item, retire_item
-from scrapy_rq_sched.inspect.pools import Item, PoolCounts, Pools
+from scrapy_rq_sched.inspect.pools import Item, Pools
+from scrapy_rq_sched.inspect.status import PoolCounts
+from scrapy_rq_sched.inspect.verdict import verdict
 from scrapy_rq_sched.keys import Keys
 
 from ..support import pools
@@ -258,3 +265,94 @@ def test_a_long_list_of_items_is_added_in_steps(
     assert len(items(view)) == 11
     assert remove_items(view, "accounts", ["a", "b", "c"]).do().touched == 3
     assert len(items(view)) == 8
+
+
+# -- status and explain --------------------------------------------------------------------------------------
+
+
+def test_the_status_has_a_line_for_each_pool(worker: Client, view: View) -> None:
+    pools.fill(worker, view)
+    status = read_status(view)
+    lines = [items_of(pool, "pooled") for pool in status.pools]
+    # Every rest has lost some milliseconds by now.
+    assert re.sub(r"in [56]\d s|in 1 min", "in 60 s", lines[0]) == (
+        "6 items: 2 free, 1 in use, 2 rest (next in 60 s), 1 retired"
+    )
+    assert lines[1:] == [
+        "2 items: 2 free, 0 in use, 0 rest, 0 retired",
+        "1 item: 0 free, 1 in use, 0 rest, 0 retired",
+    ]
+    assert as_json.status(status)["pools"][0]["in_use"] == 1
+    (w,) = status.workers
+    assert w.items == {"proxies": "u@p1.example:3128"}
+    assert "ITEM" in workers_table(status).headings
+
+
+def test_the_status_of_a_pool_without_usable_items_names_the_command(worker: Client, view: View) -> None:
+    retire_item(view, "proxies", "u@p1.example:3128").do()
+    line = items_of(read_status(view).pools[-1], "pooled")
+    assert line == ("1 item: 0 free, 0 in use, 0 rest, 1 retired (scrapy frontier pool pooled)")
+
+
+def test_the_status_of_a_crawl_without_pools_has_none(server: redis.Redis, settings: Settings) -> None:
+    pools.start(server, "plain", pools=())
+    status = read_status(View.from_settings(settings, "plain"))
+    assert status.pools == []
+    assert "ITEM" not in workers_table(status).headings
+
+
+def test_the_status_tells_that_it_has_not_read_all_items(
+    worker: Client, view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["scrapy_rq_sched.inspect.read_status"], "MOST_ITEMS", 2)
+    status = read_status(view)
+    assert items_of(status.pools[0], "pooled").startswith("6 items: at least 2 free")
+    assert "pooled:pools (more" in status.cut
+
+
+def explained(view: View, path: str) -> tuple[Explanation, list[str]]:
+    # The fixture's requests have a pool, which is no part of their fingerprints.
+    found = Explainer(view).explain(f"{pools.PAGE}/{path}")
+    return found, verdict(found, read_status(view), "URL")
+
+
+def test_a_request_with_an_item_names_it(worker: Client, view: View) -> None:
+    reply = pools.fill(worker, view)
+    path = json.loads(reply.leases[0].payload)["url"].rpartition("/")[2]
+    found, _ = explained(view, path)
+    assert [(held.pool, held.item) for held in found.held] == [("accounts", "alice")]
+    assert as_json.explanation(found)["leased"][0]["item"] == "alice"
+    assert "ITEM" in leases_table(found.held, 0).headings
+
+
+def test_a_request_that_waits_for_an_item_tells_when_one_is_free(worker: Client, view: View) -> None:
+    pools.fill(worker, view)
+    for name in ("dave", "erin", "frank"):
+        retire_item(view, "accounts", name).do()
+    found, (sentence,) = explained(view, "2")
+    assert as_json.explanation(found)["pools"][0]["rests"] == 1
+    assert re.fullmatch(
+        r"It waits for an item of pool 'accounts': 1 item is in use, 1 item rests, 4 items are retired\. "
+        r"The first is free in (5\d|60) s at the latest",
+        sentence,
+    )
+
+
+def test_a_request_that_waits_for_a_pool_without_items_tells_how_to_add_one(
+    worker: Client, view: View
+) -> None:
+    names = [item.name for item in Pools(view).read(["accounts"])]
+    worker.say(pushes=[pools.request("2")])
+    for name in names:
+        retire_item(view, "accounts", name).do()
+    add = "scrapy frontier pool pooled add accounts ITEM"
+    assert (
+        f"all of its items are retired. To use one again, or to add one: {add}" in explained(view, "2")[1][0]
+    )
+    remove_items(view, "accounts", names).do()
+    assert f"which has none. To add one: {add}" in explained(view, "2")[1][0]
+
+
+def test_a_request_whose_pool_has_a_free_item_waits_for_its_turn(worker: Client, view: View) -> None:
+    pools.fill(worker, view)
+    assert "when its turn comes" in explained(view, "2")[1][0]
