@@ -209,8 +209,8 @@ def _in_slot(place: Place) -> str:
     name, _, lane = slot.slot.partition("|")
     needs = lane.rpartition("~")[0].rstrip("|") if "~" in lane else lane
     pool = f", for an item of pool {single_line(pool_of(lane))}" if "~" in lane else ""
-    place = f"{name}|{needs}" if needs else name
-    return f" in slot {place}{pool}{why.get(slot.why, f'; it is held back: {slot.why}')}"
+    shown_name = f"{name}|{needs}" if needs else name
+    return f" in slot {shown_name}{pool}{why.get(slot.why, f'; it is held back: {slot.why}')}"
 
 
 def _leased(held: Held, status: Status) -> str:

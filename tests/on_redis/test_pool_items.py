@@ -353,6 +353,6 @@ def test_a_request_that_waits_for_a_pool_without_items_tells_how_to_add_one(
     assert f"which has none. To add one: {add}" in explained(view, "2")[1][0]
 
 
-def test_a_request_whose_pool_has_a_free_item_waits_for_its_turn(worker: Client, view: View) -> None:
+def test_a_request_for_which_an_item_is_free_waits_for_its_turn(worker: Client, view: View) -> None:
     pools.fill(worker, view)
     assert "when its turn comes" in explained(view, "2")[1][0]
