@@ -27,6 +27,7 @@ _NAMES = {
     "noted": "done meanwhile",
     "delayed": "delayed",
     "followers": "waiting for groups",
+    "pool items": "items of pools",
     "seeds": "seeds",
     "failed": "failed",
     "seen": "seen",
@@ -44,7 +45,7 @@ class Export(Action):
         "Write the whole frontier of a spider, without items and statistics, to standard output or a file: "
         "text, one JSON array per line. The crawl may be running: after an import, no page is missing, and "
         "some pages that were done meanwhile are crawled again. The file has all contents of the requests, "
-        "such as cookies."
+        "such as cookies. Of the items of pools it has only the state, unless you give --with-secrets."
     )
     examples = (
         "scrapy frontier export quotes --file quotes.frontier",
@@ -55,6 +56,11 @@ class Export(Action):
         """Add the file."""
         parser.add_argument(
             "--file", metavar="FILE", help="replace FILE when the export is complete (default: stdout)"
+        )
+        parser.add_argument(
+            "--with-secrets",
+            action="store_true",
+            help="also export the values of the items of pools, such as passwords, and their cookies",
         )
 
     def run(self, context: Context, opts: argparse.Namespace) -> None:
@@ -67,7 +73,7 @@ class Export(Action):
                 "The export would be written to the terminal. Give a file: "
                 + frontier_command("export", opts.spider, "> FILE")
             )
-        export = FrontierExport(context.view(opts.spider))
+        export = FrontierExport(context.view(opts.spider), opts.with_secrets)
         with (
             _complete_or_refused(context),
             _written_to(opts.file) as stream,

@@ -83,6 +83,16 @@ def lease_value(kind: str, score: str, payload: bytes, slot: str = "") -> bytes:
     return f"{kind} {score} {place} ".encode("utf-8", "replace") + payload
 
 
+def without_item(value: bytes) -> bytes:
+    """Return the value of a lease without the item that its request has of a pool."""
+    parts = value.split(b" ", 3)
+    if len(parts) < 4 or b"#" not in parts[2]:
+        return value
+    deaths, since, place, *begin = parts[2].split(b"@", 3)
+    parts[2] = b"@".join((deaths, since, place.partition(b"#")[0], *begin))
+    return b" ".join(parts)
+
+
 class BackedOff(NamedTuple):
     """What the answers of a slot's site have led to.
 

@@ -16,6 +16,8 @@ line           holds
 ``failed``     entries of the failed list, the latest first
 ``groups``     groups with their numbers; ``group news``: finished ones, and the worker that is told;
                ``members``, ``followers``, ``emptied``, ``done groups``: score, member, score, member, …
+``pools``      pools with their limits, and removed items, as in Redis; ``pool items``: ``<pool> <item>``,
+               fields, …: a JSON object with the fields of an item
 ``history``    deaths and refusals of the workers of a request: SHA-1, text, SHA-1, text, …
 ``noted``      leases that ended during the export, in the form of ``leased``
 ``counter``    the number of requests that were ever pushed
@@ -58,10 +60,15 @@ WIDTHS = {
     "emptied": 2,
     "done groups": 2,
     "group news": 2,
+    "pools": 2,
+    "pool items": 2,
     "history": 2,
     "noted": 1,
     "counter": 1,
 }
+#: The fields of an item of a pool in a file; and those that it has only if the user wants it.
+ITEM_FIELDS = ("limits", "next", "rests", "why", "retired", "bad", "used", "is_set")
+SECRET_FIELDS = ("value", "cookies")
 #: The kinds in which every second value is a score.
 _SCORED = ("waiting", "delayed", "members", "followers", "emptied", "done groups")
 #: Maximum length of a line, in bytes: no value in Redis is longer than 512 MB.
@@ -70,7 +77,7 @@ LONGEST_LINE = 1 << 28
 OWN_META = re.compile(
     "epoch|state|state_since|stop|exporting|imported|spider|in_slots|in_slots_estimated|clock|clock_ahead"
     "|rewound|rules|slot_default|slot_patterns|moves_heard|limits_changed|recalled|caps|denied|lanes|unmet"
-    "|slot_states|max_workers|stop_reason|run_.*|.*_keys?"
+    "|slot_states|max_workers|stop_reason|item_wanted .*|run_.*|.*_keys?"
 )
 _SCORE = re.compile(rb"[+-]?(inf|[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?)")
 

@@ -38,6 +38,7 @@ The export of a frontier without workers is exact.
 from __future__ import annotations
 
 import contextlib
+import json
 import secrets
 import time
 from collections.abc import Generator, Iterator
@@ -48,10 +49,10 @@ from .. import connection
 from ..codec.values import text_of
 from ..connection import server_of
 from ..errors import FrontierError, InspectionError
-from ..frontier.replies import lease_order, lease_value
+from ..frontier.replies import lease_order, lease_value, without_item
 from ..frontier.scripts import register
 from . import own_keys
-from .archive import OWN_META, Writer, dumped
+from .archive import ITEM_FIELDS, OWN_META, SECRET_FIELDS, Writer, dumped
 from .queues import Queues
 from .read_status import read_status
 from .steps import FIRST, read_list, scan
@@ -68,17 +69,21 @@ _Values = Iterator[tuple[str, list[Any]]]
 class Export:
     """Exports *view*'s frontier.
 
+    :param with_secrets: whether the file has the values and cookies of the items of pools. Without it, the
+        file has only the items of the settings, without their values: until when they rest, whether they are
+        retired.
     :raises InspectionError: if there is no frontier, if it has a custom queue class, or if ``meta`` names
         keys that are not the frontier's.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, with_secrets: bool = False) -> None:
         view.require()
         # Else the file would have the seeds and fingerprints of another frontier.
         own_keys.require(view)
         self._view = view
         self._keys = view.keys
         self._server = view.server
+        self._with_secrets = with_secrets
         self._begin = register(view.server, "export/begin")
         self._end = register(view.server, "export/end")
         # Digits without a leading zero, so that Lua may treat it as a number.
@@ -191,6 +196,7 @@ class Export:
         for found in scan(self._server, "zscan", self._keys.delayed):
             yield "delayed", flat(found)
         yield from self._groups()
+        yield from self._pools()
         # The list is pushed at its tail.
         for entries in read_list(self._server, self._keys.failed, from_tail=True):
             yield "failed", entries
@@ -213,6 +219,30 @@ class Export:
             # Requests in the memory of a worker are not exported.
             yield "members", flat([(member, score) for member, score in found if b"/" not in member])
 
+    def _pools(self) -> _Values:
+        keys, pools = self._keys, list[str]()
+        names = [*ITEM_FIELDS, *(SECRET_FIELDS if self._with_secrets else ())]
+        for pairs in scan(self._server, "hscan", keys.pools):
+            yield "pools", [part for pair in pairs for part in pair]
+            # A field with a space is an item that was removed.
+            pools += [text_of(field) for field, _ in pairs if b" " not in field]
+        for pool in pools:
+            for found in scan(self._server, "zscan", keys.pool_items(pool)):
+                pipe, items = self._view.pipeline(), [text_of(item) for item, _ in found]
+                for item in items:
+                    pipe.hmget(keys.pool_item(pool, item), names)
+                yield "pool items", list(self._items(pool, items, names, pipe.execute()))
+
+    def _items(
+        self, pool: str, items: list[str], names: list[str], replies: list[list[bytes | None]]
+    ) -> Iterator[bytes]:
+        for item, values in zip(items, replies, strict=True):
+            its = {name: value for name, value in zip(names, values, strict=True) if value is not None}
+            # Without its value, only the settings can restore an item.
+            if self._with_secrets or "is_set" in its:
+                yield f"{pool} {item}".encode()
+                yield json.dumps({name: dumped(value) for name, value in its.items()}).encode()
+
     def _seeds(self, key: str, number: bytes) -> _Values:
         kind = server_of(self._server, key).type(key)
         form = b"%s%s %%s 0 %%s" % (kind, number)
@@ -230,7 +260,9 @@ class Export:
     def _leases(self, key: str) -> _Values:
         # All at once: a worker holds few leases, and they return in the order in which it took them.
         held = dict(pair for pairs in scan(self._server, "hscan", key) for pair in pairs)
-        values = [held[lease] for lease in sorted(held, key=lambda name: lease_order(text_of(name)))]
+        values = [
+            without_item(held[lease]) for lease in sorted(held, key=lambda name: lease_order(text_of(name)))
+        ]
         for end in range(len(values), 0, -FIRST):
             yield "leased", values[max(0, end - FIRST) : end]
 
@@ -241,6 +273,7 @@ class Export:
             if noted:
                 early = max(0, self._early - read)
                 of_use = [value for value in noted[:early] if value.startswith(b"drop ")] + noted[early:]
+                of_use = list(map(without_item, of_use))
                 read += len(noted)
                 yield from self._written(iter([("noted", of_use)]))
                 continue

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
+from urllib.parse import unquote
 
 from .. import connection, serializers
+from ..codec.names import LONGEST, quoted
 from ..codec.values import text_of
 from ..errors import FrontierError, InspectionError, frontier_command
 from ..frontier.messages import FORMAT
 from ..frontier.refusals import how_to_convert, untrusted_import
 from ..frontier.scripts import register
 from . import own_keys
-from .archive import OWN_META, WIDTHS, ArchiveReader, load
+from .archive import ITEM_FIELDS, OWN_META, SECRET_FIELDS, WIDTHS, ArchiveReader, load
 from .operations.seeding import patiently
 from .view import View
 from .wording import counted
@@ -66,6 +69,7 @@ class Import:
         self._plain = register(view.server, "import/step")
         self._compact = register(view.server, "import/compact", dupefilter="compact")
         self._back = register(view.server, "import/back", self._discipline)
+        self._pools = register(view.server, "import/pools")
         self._end = register(view.server, "import/end")
 
     def _check_serializer(self) -> None:
@@ -173,6 +177,10 @@ class Import:
         step = [self._id, self._step]
         if kind in _BACK:
             reply = patiently(lambda: self._back(self._keys, [*step, len(values), *values]))
+        elif kind in ("pools", "pool items"):
+            count, none = len(values) // 2, 0
+            restored = [count, *values, none] if kind == "pools" else [none, count, *_items(values)]
+            reply = patiently(lambda: self._pools(self._keys, [*step, *restored]))
         elif kind == "compact":
             reply = patiently(lambda: self._compact(self._keys, [*step, self._seen, len(values), *values]))
         else:
@@ -261,6 +269,27 @@ def _parts(kind: str, values: list[bytes], most: int) -> Iterator[list[bytes]]:
         size, count = size + length, count + 1
     # Each entry that returns to its place goes before the others, so the first one goes last.
     yield from reversed(parts) if kind in _BACK else parts
+
+
+def _items(values: Sequence[bytes]) -> Iterator[str | bytes | int]:
+    """Yield the items of pools in a line as ``lua/scripts/import/pools.lua`` reads them.
+
+    :raises InspectionError: if the line has no such items. The message shows nothing of them.
+    """
+    for name, text in zip(values[::2], values[1::2], strict=True):
+        pool, _, item = text_of(name).partition(" ")
+        try:
+            if not all(0 < len(one) <= LONGEST and quoted(unquote(one)) == one for one in (pool, item)):
+                raise ValueError
+            fields = {str(field): load(value) for field, value in json.loads(text).items()}
+            if not fields or not fields.keys() <= {*ITEM_FIELDS, *SECRET_FIELDS}:
+                raise ValueError
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise InspectionError(
+                "The file has an item of a pool that is not valid: the file was changed. Export the frontier "
+                "again"
+            ) from None
+        yield from (pool, item, len(fields), *(part for pair in fields.items() for part in pair))
 
 
 def _count(counts: Any, name: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
@@ -15,12 +16,16 @@ from scrapy_rq_sched.codec.pools import LONGEST_REST
 from scrapy_rq_sched.commands.look import leases_table
 from scrapy_rq_sched.commands.status_text import items_of, workers_table
 from scrapy_rq_sched.errors import InspectionError
+from scrapy_rq_sched.frontier.replies import without_item
 from scrapy_rq_sched.inspect import View, as_json, read_status
+from scrapy_rq_sched.inspect.archive import ArchiveReader
 from scrapy_rq_sched.inspect.explain import Explainer, Explanation
+from scrapy_rq_sched.inspect.export import Export
 from scrapy_rq_sched.inspect.operations import pools as operations
 from scrapy_rq_sched.inspect.operations.operation import Operation
 from scrapy_rq_sched.inspect.operations.pools import add_items, remove_items, rest_item, retire_item
 from scrapy_rq_sched.inspect.pools import Item, Pools
+from scrapy_rq_sched.inspect.restore import Import
 from scrapy_rq_sched.inspect.status import PoolCounts
 from scrapy_rq_sched.inspect.verdict import verdict
 from scrapy_rq_sched.keys import Keys
@@ -356,3 +361,114 @@ def test_a_request_that_waits_for_a_pool_without_items_tells_how_to_add_one(
 def test_a_request_for_which_an_item_is_free_waits_for_its_turn(worker: Client, view: View) -> None:
     pools.fill(worker, view)
     assert "when its turn comes" in explained(view, "2")[1][0]
+
+
+# -- export and import ---------------------------------------------------------------------------------------
+
+
+def exported(view: View, with_secrets: bool = False) -> bytes:
+    return b"".join(Export(view, with_secrets).lines())
+
+
+def imported(file: bytes, settings: Settings, spider: str = "copy") -> View:
+    view = View.from_settings(settings, spider)
+    for _ in Import(view, ArchiveReader(io.BytesIO(file))).steps():
+        pass
+    return View.from_settings(settings, spider)
+
+
+def states(view: View) -> dict[str, str]:
+    return {f"{item.pool}/{item.name}": item.state for item in Pools(view).read()}
+
+
+def test_an_export_has_the_states_of_items_and_nothing_secret(
+    worker: Client, view: View, settings: Settings, server: redis.Redis
+) -> None:
+    pools.fill(worker, view)
+    remove_items(view, "accounts", ["erin"]).do()
+    file = exported(view)
+    assert SECRET.encode() not in file
+    copy = imported(file, settings)
+    assert server.hget("copy:meta", "item_wanted accounts") is None
+    # The workers of the copy have the same settings.
+    second = pools.start(server, "copy", "w-2")
+    assert {name: state for name, state in states(copy).items() if not name.startswith("keys/")} == {
+        "accounts/alice": "free",
+        "accounts/bob": "rests",
+        "accounts/carol": "retired",
+        "accounts/dave": "free",
+        "accounts/frank": "waits",
+        "proxies/u@p1.example:3128": "free",
+    }
+    assert len([name for name in states(copy) if name.startswith("keys/")]) == 1
+    assert value_of(server, "alice") == {"user": "alice", "password": PASSWORD}
+    bob = {item.name: item for item in Pools(copy).read(["accounts"])}["bob"]
+    assert (bob.why, 50 < bob.rests_for <= 60, bob.is_set) == ("status 403", True, True)
+    # Both requests of the original wait there, without an item.
+    second.say()
+    reply = second.say(want=2)
+    assert sorted(lease.item for lease in reply.leases) == ["alice", "dave"]
+
+
+def test_an_item_without_its_value_is_not_given_before_the_settings_have_it(
+    worker: Client, view: View, settings: Settings, server: redis.Redis
+) -> None:
+    pools.fill(worker, view)
+    imported(exported(view), settings)
+    second = pools.start(server, "copy", "w-2", pools=())
+    assert second.say(want=2).leases == []
+
+
+def test_an_export_with_secrets_restores_items_with_their_values_and_cookies(
+    worker: Client, view: View, settings: Settings, server: redis.Redis
+) -> None:
+    pools.fill(worker, view)
+    file = exported(view, with_secrets=True)
+    assert (PASSWORD.encode() in file, pools.COOKIE.encode() in file) == (True, True)
+    copy = imported(file, settings)
+    expected = states(view) | {"accounts/alice": "free", "proxies/u@p1.example:3128": "free"}
+    assert states(copy) == expected
+    keys = Keys("copy")
+    its = server.hgetall(keys.pool_item("accounts", "alice"))
+    assert json.loads(its[b"value"])["password"] == PASSWORD
+    assert its[b"cookies"] == f'"{pools.COOKIE}"'.encode()
+    # They can be given at once, without any worker that has the settings.
+    second = pools.start(server, "copy", "w-2", pools=())
+    assert {lease.item for lease in second.say(want=2).leases} == {"dave", "erin"}
+
+
+def test_an_import_leaves_the_items_that_the_spider_has_usable(
+    worker: Client, view: View, settings: Settings, server: redis.Redis
+) -> None:
+    file = exported(view)
+    other = pools.start(server, "copy", "w-2")
+    other.frontier.leave(True, False)
+    imported(file, settings)
+    assert set(states(View.from_settings(settings, "copy")).values()) == {"free"}
+    pools.start(server, "copy", "w-3").say(pushes=[pools.request("3")])
+    assert server.zcount(Keys("copy").pool_items("accounts"), "-inf", 9e15) == 6
+
+
+LIMITS = '{"limits": "- -"}'
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        *((name, LIMITS) for name in ("accounts", "accounts a b", "accounts a#b", f"a {'x' * 300}", "")),
+        *(("accounts a", fields) for fields in ('{"other": "x"}', "[]", "{}", '{"limits": 5}', "{")),
+    ],
+)
+def test_a_file_with_other_items_is_refused(settings: Settings, view: View, name: str, fields: str) -> None:
+    export = Export(view)
+    writer = export._writer
+    file = writer.first() + writer.line("pool items", [name.encode(), fields.encode()]) + writer.last()
+    with pytest.raises(InspectionError, match="an item of a pool that is not valid"):
+        imported(file, settings)
+
+
+def test_the_lease_of_an_item_loses_it_in_an_export() -> None:
+    value = b'request -1 0@1700000000@shop.example|~accounts#alice@12.5 {"url": "a#b@c"}'
+    assert without_item(value) == value.replace(b"#alice", b"")
+    for other in (b"request 0 0@1 x#y", b"request 0 0 x", b"x", b"seed 0 0@1@a@5 x #y"):
+        assert without_item(other) == other

@@ -475,6 +475,7 @@ CHECKED = {
     "import/step": Import,
     "import/compact": Import,
     "import/back": Import,
+    "import/pools": Import,
     "import/end": Import,
 }
 

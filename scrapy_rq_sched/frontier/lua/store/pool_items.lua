@@ -169,6 +169,12 @@ function pool_items.use_again(pool, item)
   return true
 end
 
+-- Restore some fields of an item, as an import has them. Without its value, it is not free until the settings add it.
+function pool_items.restore(pool, item, fields)
+  pool_items.write(pool, item, unpack(fields))
+  if not pool_items.settle(pool, item).value then pool_items.on_set('ZADD', POOL_ITEMS .. pool, 'inf', item) end
+end
+
 -- Remove an item. Only an operator's removal is remembered.
 -- -> whether it was there
 function pool_items.remove(pool, item, is_set)
