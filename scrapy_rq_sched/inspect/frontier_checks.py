@@ -19,6 +19,7 @@ from ..keys.table import KEYS
 from ..serializers import faithful
 from .finding import Finding, if_permitted, ok, problem, warning
 from .history import with_last_crawl
+from .pool_checks import check_pools
 from .rates import HOUR
 from .read_status import read_status
 from .server_checks import memory_left
@@ -47,6 +48,7 @@ def check_frontier(view: View) -> Iterator[Finding]:
         *_orders(view, status, subject),
         *_workers(view, status, subject),
         *_failed(view, status, subject),
+        *check_pools(view, status, subject),
     ]
     found += [*_growth(view, status, subject), *_shares(status, subject)]
     yield from found

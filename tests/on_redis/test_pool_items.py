@@ -21,6 +21,7 @@ from scrapy_rq_sched.inspect import View, as_json, read_status
 from scrapy_rq_sched.inspect.archive import ArchiveReader
 from scrapy_rq_sched.inspect.explain import Explainer, Explanation
 from scrapy_rq_sched.inspect.export import Export
+from scrapy_rq_sched.inspect.frontier_checks import check_frontier
 from scrapy_rq_sched.inspect.operations import pools as operations
 from scrapy_rq_sched.inspect.operations.operation import Operation
 from scrapy_rq_sched.inspect.operations.pools import add_items, remove_items, rest_item, retire_item
@@ -472,3 +473,43 @@ def test_the_lease_of_an_item_loses_it_in_an_export() -> None:
     assert without_item(value) == value.replace(b"#alice", b"")
     for other in (b"request 0 0@1 x#y", b"request 0 0 x", b"x", b"seed 0 0@1@a@5 x #y"):
         assert without_item(other) == other
+
+
+# -- the doctor ----------------------------------------------------------------------------------------------
+
+
+def findings(settings: Settings) -> list[str]:
+    view = View.from_settings(settings, "pooled")
+    return [f"{one.text}. {one.advice}" for one in check_frontier(view) if "pool" in one.text]
+
+
+def test_the_doctor_finds_nothing_wrong_with_pools_in_use(
+    worker: Client, view: View, settings: Settings
+) -> None:
+    pools.fill(worker, view)
+    assert findings(settings) == []
+
+
+def test_the_doctor_finds_uses_without_a_lease_or_a_worker(
+    worker: Client, view: View, settings: Settings, server: redis.Redis
+) -> None:
+    pools.fill(worker, view)
+    server.delete("pooled:leases:w-1")
+    (text,) = findings(settings)
+    assert text.startswith("1 item of pools is in use by leases or workers that are gone, such as 'alice of")
+    server.hdel(Keys("pooled").worker("w-1"), "pool proxies")
+    assert findings(settings)[0].startswith("2 items of pools are in use by")
+    pools.start(server, name="w-2")
+    assert findings(settings) == []
+
+
+def test_the_doctor_finds_requests_that_wait_for_pools_without_items(
+    worker: Client, view: View, settings: Settings
+) -> None:
+    worker.say(pushes=[pools.request("1"), pools.request("2", "unknown")])
+    (text,) = findings(settings)
+    assert text.startswith("requests wait for an item of pool 'unknown', which has none. Add items: scrapy")
+    for name in items(view):
+        retire_item(view, "accounts", name).do()
+    text, _ = findings(settings)
+    assert text.startswith("requests wait for an item of pool 'accounts', but all of its 6 items are retired")
