@@ -11,6 +11,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ..codec.pools import LONGEST_REST
 from ..codec.slot_rules import FIELDS
 from ..connection import RedisError
 from ..errors import FrontierError, InspectionError
@@ -21,6 +22,7 @@ from ..inspect.operations.failed import drop_failed, requeue_failed
 from ..inspect.operations.forget import forget_urls
 from ..inspect.operations.operation import Observer, Operation, Outcome
 from ..inspect.operations.orders import ORDERS, order
+from ..inspect.operations.pools import add_items, remove_items, rest_item, retire_item
 from ..inspect.operations.seed_rules import SeedRules
 from ..inspect.operations.seeding import Few, push_seeds
 from ..inspect.operations.slots import LONGEST_BLOCK, block_slot, reset_slot, set_slot, unblock_slot
@@ -35,10 +37,14 @@ _ALWAYS = ("spider", "dry_run")
 
 
 class Action(NamedTuple):
-    """An action: how its operation is prepared, and the names of its arguments."""
+    """An action: how its operation is prepared, and the names of its arguments.
+
+    :param secret: the arguments that can be secret, so that the audit list does not have them.
+    """
 
     prepare: Callable[[View, Arguments, Observer], Operation]
     fields: tuple[str, ...] = ()
+    secret: tuple[str, ...] = ()
 
 
 def _order(name: str) -> Action:
@@ -79,6 +85,30 @@ def _set(view: View, given: Arguments, observer: Observer) -> Operation:
     return set_slot(view, given.text("slot"), limits)
 
 
+def _add(view: View, given: Arguments, observer: Observer) -> Operation:
+    return add_items(view, given.text("pool"), given.texts("items", MOST, are_secret=True))
+
+
+def _remove(view: View, given: Arguments, observer: Observer) -> Operation:
+    return remove_items(view, given.text("pool"), given.texts("items", MOST, are_secret=True))
+
+
+def _rest(view: View, given: Arguments, observer: Observer) -> Operation:
+    seconds = given.number("seconds", 0, LONGEST_REST)
+    if seconds is None:
+        raise InspectionError(f"seconds is missing; it must be a number from 0 to {LONGEST_REST:.0f}")
+    return rest_item(view, given.text("pool"), _item(given), seconds, given.optional("reason") or "")
+
+
+def _retire(view: View, given: Arguments, observer: Observer) -> Operation:
+    return retire_item(view, given.text("pool"), _item(given), given.optional("reason") or "")
+
+
+def _item(given: Arguments) -> str:
+    (item,) = Arguments({"item": [given.fields.get("item")]}, ("item",)).texts("item", 1, are_secret=True)
+    return item
+
+
 #: The actions by their paths below ``/api/v1/``.
 ACTIONS: dict[str, Action] = {
     **{name: _order(name) for name in ORDERS},
@@ -92,6 +122,10 @@ ACTIONS: dict[str, Action] = {
     "slots/unblock": _of_slot(unblock_slot),
     "slots/set": Action(_set, ("slot", *FIELDS)),
     "slots/reset": _of_slot(reset_slot),
+    "pools/add": Action(_add, ("pool", "items"), ("items",)),
+    "pools/remove": Action(_remove, ("pool", "items"), ("items",)),
+    "pools/rest": Action(_rest, ("pool", "item", "seconds", "reason"), ("item",)),
+    "pools/retire": Action(_retire, ("pool", "item", "reason"), ("item",)),
 }
 
 
@@ -124,7 +158,8 @@ def _do(
     view = frontier.view()
     if is_dry:
         return _run(view, action, given, is_dry)
-    arguments = {field: given.fields[field] for field in action.fields if field in given.fields}
+    shown = set(action.fields) - set(action.secret)
+    arguments = {field: value for field, value in given.fields.items() if field in shown}
     try:
         outcome, warning = _run(view, action, given, is_dry)
     except FrontierError as error:

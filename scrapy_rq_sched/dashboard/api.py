@@ -107,6 +107,10 @@ class Api:
         """Return the blocked slots, and the slots with the most requests."""
         return await _whole(self._frontier(request).slots)
 
+    async def pools(self, request: Request) -> Response:
+        """Return the items of pools, without their values."""
+        return await _whole(self._frontier(request).pools)
+
     async def peek(self, request: Request) -> Response:
         """Return the next requests."""
         return await _whole(self._frontier(request).next)

@@ -123,6 +123,7 @@ def create_app(
         "status": api.status,
         "workers": api.workers,
         "slots": api.slots,
+        "pools": api.pools,
         "peek": api.peek,
         "failed": api.failed,
         "failed/counts": api.counts,

@@ -63,24 +63,26 @@ class Arguments:
             raise InspectionError(f"{name} must be a number from {least:g} to {most:g}")
         return float(value)
 
-    def texts(self, name: str, most: int) -> list[str]:
-        """Return a list of one or more strings."""
+    def texts(self, name: str, most: int, are_secret: bool = False) -> list[str]:
+        """Return a list of one or more strings.
+
+        :param are_secret: whether no error may show any of them.
+        """
         value = self.fields.get(name)
         if not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value):
             raise InspectionError(f"{name} must be a list of one or more strings")
         if len(value) > most:
             raise InspectionError(f"{name} has {len(value):,} entries; it must have at most {most:,}")
-        return [_whole(name, one) for one in value]
+        return [_whole(name, one, are_secret) for one in value]
 
 
-def _whole(name: str, text: str) -> str:
+def _whole(name: str, text: str, is_secret: bool = False) -> str:
     """Return *text* if Redis can store it: JSON may contain lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InspectionError(
-            f"{name} must be valid Unicode; it has a lone surrogate: {text!r:.100}"
-        ) from None
+        shown = "" if is_secret else f": {text!r:.100}"
+        raise InspectionError(f"{name} must be valid Unicode; it has a lone surrogate{shown}") from None
     return text
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from ..codec.failed_request import FailedRequest
@@ -16,11 +16,14 @@ from ..inspect import View, as_json
 from ..inspect.largest_slots import LONGEST, MOST, LargestSlots
 from ..inspect.operations.deny import denied
 from ..inspect.operations.failed import set_aside
+from ..inspect.pools import Pools
 from ..inspect.queues import Queues
 from ..inspect.slots import Slots
 
 #: Latest entries of the failed list that are grouped by reason.
 MOST_FAILED = 1000
+#: Items of pools to show.
+MOST_ITEMS = 500
 #: Next requests to show.
 MOST_NEXT = 20
 #: With ``FRONTIER_ORDER = "priority"`` the next request may be in any slot. Up to this number, all are
@@ -58,6 +61,12 @@ class SlotsFound:
 
 def _denied(view: View) -> list[dict[str, Any]]:
     return [one._asdict() for one in denied(view)]
+
+
+def items_of_pools(view: View) -> dict[str, Any]:
+    """Return the first items of pools, without their values: at most :data:`MOST_ITEMS`."""
+    items = list(Pools(view).read(most=MOST_ITEMS + 1))
+    return {"items": [asdict(one) for one in items[:MOST_ITEMS]], "has_more": len(items) > MOST_ITEMS}
 
 
 class FailedFound:

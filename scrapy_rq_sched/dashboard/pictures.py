@@ -17,7 +17,7 @@ from .answers import LONGEST
 from .cached import Cached, Made
 from .events import EventsFound
 from .frontiers import SEARCH, Frontiers
-from .lists import FailedFound, SlotsFound, next_requests
+from .lists import FailedFound, SlotsFound, items_of_pools, next_requests
 
 T = TypeVar("T")
 
@@ -83,6 +83,7 @@ class Frontier:
         self._slots = SlotsFound()
         self.picture = self._cached(self._draw, PICTURE)
         self.slots = self._cached(lambda: self._slots.read(self.view()), LIST)
+        self.pools = self._cached(lambda: items_of_pools(self.view()), LIST)
         self.failed_counts = self._cached(lambda: self.failed.read(self.view()), LIST)
         self.next = self._cached(lambda: next_requests(self.view()), LIST)
         self.audit = self._cached(lambda: Audit(self.view()).latest(), LIST)
@@ -115,7 +116,7 @@ class Frontier:
             cached.forget()
 
     def _all(self) -> list[Cached[Any]]:
-        return [self.picture, self.slots, self.failed_counts, self.next, self.audit]
+        return [self.picture, self.slots, self.pools, self.failed_counts, self.next, self.audit]
 
     def _draw(self) -> Picture:
         view = self.view()

@@ -13,6 +13,7 @@ from scrapy import Request
 from scrapy.settings import Settings
 from scrapy.utils.request import RequestFingerprinter
 
+from scrapy_rq_sched.codec.pools import Pool
 from scrapy_rq_sched.codec.slot_rules import SlotRule
 from scrapy_rq_sched.codec.slots import slot_name
 from scrapy_rq_sched.frontier.messages import Push
@@ -59,6 +60,12 @@ def worker(server: redis.Redis, spider: str, number: int = 1) -> Client:
     about = {"host": f"crawler-{number}", "pid": 400 + 11 * number, "version": "0.1.0", "scrapy": "2.19.0"}
     name = f"crawler-{number}-{400 + 11 * number}-{hash((spider, number)) % 16**6:06x}"
     return Client(server, name, "priority", 30, 5, keys=Keys(spider)).open(about=json.dumps(about))
+
+
+def add_pool(server: redis.Redis, spider: str = "shop") -> None:
+    """Have a pool of accounts: alice and bob."""
+    accounts = Pool("accounts", items=({"user": "alice", "password": "hunter2"}, "bob"))
+    Client(server, "w", "priority", 30, 5, keys=Keys(spider), pools=(accounts,)).frontier.fill_pools()
 
 
 def fingerprint(url: str) -> str:

@@ -18,7 +18,7 @@ from scrapy_rq_sched.keys.table import KEYS
 from ..support.client import Client
 from .asgi import do
 from .conftest import Make
-from .filled import REASONS, failed_entry
+from .filled import REASONS, add_pool, failed_entry
 
 pytestmark = pytest.mark.single("the workers here have the keys of a single server")
 
@@ -146,6 +146,10 @@ BODIES: dict[str, dict[str, Any]] = {
     "slots/unblock": {"slot": "slow.example.net"},
     "slots/set": {"slot": "api.books.example", "delay": 7},
     "slots/reset": {"slot": "api.books.example"},
+    "pools/add": {"pool": "accounts", "items": ["carol"]},
+    "pools/remove": {"pool": "accounts", "items": ["alice", "bob"]},
+    "pools/rest": {"pool": "accounts", "item": "alice", "seconds": 60},
+    "pools/retire": {"pool": "accounts", "item": "bob", "reason": "it is locked"},
 }
 
 
@@ -167,6 +171,7 @@ def test_a_dry_run_says_how_many_it_would_touch_and_changes_nothing(
     app: Any, server: redis.Redis, action: str
 ) -> None:
     server.hset("shop:meta:denied", "denied.example", 0)
+    add_pool(server)
     before = contents(server)
     would = done(app, action, dry_run=True, **BODIES[action])
     assert contents(server) == before
@@ -186,6 +191,11 @@ def test_a_dry_run_says_how_many_it_would_touch_and_changes_nothing(
         ("pause", {"spider": ""}, "spider is missing"),
         ("pause", {"spider": ["shop"]}, "spider must be a string"),
         ("pause", {"force": True}, "Unknown fields: force"),
+        ("pools/add", {"pool": "nobody", "items": ["x"]}, "has no pool of this name"),
+        ("pools/add", {"pool": "accounts"}, "items must be a list of one or more strings"),
+        ("pools/rest", {"pool": "accounts", "item": "x"}, "seconds is missing"),
+        ("pools/rest", {"pool": "accounts", "seconds": 5}, "item must be a list of one or more strings"),
+        ("pools/retire", {"item": "x"}, "pool is missing"),
         ("pause", {"dry_run": "no"}, "dry_run must be true or false"),
         ("seed", {}, "seeds must be a list of one or more strings"),
         ("seed", {"seeds": []}, "seeds must be a list of one or more strings"),

@@ -150,7 +150,7 @@ def test_an_answer_says_that_it_is_no_page(make: Make, server: redis.Redis) -> N
 
 def test_a_frontier_that_is_not_there_is_not_found(make: Make, server: redis.Redis) -> None:
     app = make()
-    for path in ("status", "workers", "slots", "peek", "failed", "failed/counts", "events", "audit"):
+    for path in ("status", "workers", "slots", "pools", "peek", "failed", "failed/counts", "events", "audit"):
         answer = ask(app, f"{API}/{path}?spider=nobody")
         assert (answer.status, "no frontier 'nobody'" in answer.error) == (404, True), path
     assert ask(app, f"{API}/slots").status == 400
@@ -370,7 +370,7 @@ def test_without_viewers_the_dashboard_asks_redis_nothing(app: Any, server: redi
 
 def test_no_page_scans_the_waiting_requests(app: Any, server: redis.Redis) -> None:
     server.config_resetstat()
-    for path in ("status", "workers", "slots", "failed", "failed/counts", "peek", "events", "audit"):
+    for path in ("status", "workers", "slots", "pools", "failed", "failed/counts", "peek", "events", "audit"):
         get(app, path)
     stats = server.info("commandstats")
     assert "cmdstat_keys" not in stats
@@ -389,7 +389,17 @@ def test_a_read_only_user_may_look_at_every_page(
     try:
         app = make({"REDIS_URL": with_login(redis_url, "looker", "word")})
         assert [one["name"] for one in ask(app, f"{API}/status").json()["frontiers"]] == ["shop"]
-        for path in ("status", "workers", "slots", "failed", "failed/counts", "peek", "events", "audit"):
+        for path in (
+            "status",
+            "workers",
+            "slots",
+            "pools",
+            "failed",
+            "failed/counts",
+            "peek",
+            "events",
+            "audit",
+        ):
             assert get(app, path)["redis"] == "", path
         get(app, f"explain?url={quote(BOOKS, safe='')}")
     finally:

@@ -27,7 +27,7 @@ MB = 1_000_000
 LONG = "x" * 2 * MB
 #: The maximum of an answer, in bytes.
 LARGEST = 1_100_000
-PATHS = ("status", "workers", "slots", "failed/counts", "failed", "peek", "events", "audit")
+PATHS = ("status", "workers", "slots", "pools", "failed/counts", "failed", "peek", "events", "audit")
 URL = "http://a.test/long"
 
 

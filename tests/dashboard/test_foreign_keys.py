@@ -13,6 +13,7 @@ from scrapy_rq_sched.keys import Keys
 from ..support.client import Client
 from .asgi import ask, do
 from .conftest import Make
+from .filled import add_pool
 
 pytestmark = pytest.mark.single("the workers here have the keys of a single server")
 
@@ -22,6 +23,10 @@ CONTROL: dict[str, dict[str, Any]] = {
     **{order: {} for order in ("pause", "drain", "resume", "stop")},
     "deny": {"url": "example.com"},
     "allow": {"url": "denied.example"},
+    "pools/add": {"pool": "accounts", "items": ["carol"]},
+    "pools/remove": {"pool": "accounts", "items": ["alice"]},
+    "pools/rest": {"pool": "accounts", "item": "alice", "seconds": 60},
+    "pools/retire": {"pool": "accounts", "item": "bob"},
 }
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "seed": {"seeds": [SEED]},
@@ -81,6 +86,7 @@ def test_an_order_to_the_workers_changes_no_key_of_another_frontier(
     make: Make, server: redis.Redis, evil: dict[bytes, bytes], action: str
 ) -> None:
     server.hset("evil:meta:denied", "denied.example", 0)
+    add_pool(server, "evil")
     assert do(make(actions=True), action, spider="evil", **CONTROL[action]).status == 200
     assert held(server) == evil
 

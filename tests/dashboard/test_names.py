@@ -30,7 +30,7 @@ pytestmark = pytest.mark.single("the workers here have the keys of a single serv
 expect.set_options(timeout=30_000)
 
 READING = (
-    *("status", "workers", "slots", "peek", "failed", "failed/counts", "events", "audit", "stream"),
+    *("status", "workers", "slots", "pools", "peek", "failed", "failed/counts", "events", "audit", "stream"),
     "explain?url=http://a/",
 )
 #: Characters that look like nothing, or that hide or reverse other text, with their escapes.

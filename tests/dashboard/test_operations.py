@@ -25,7 +25,7 @@ from scrapy_rq_sched.inspect.operations.waiting import remove_waiting, repriorit
 from ..support.client import Client
 from .asgi import ask, do
 from .conftest import Make
-from .filled import REASONS
+from .filled import REASONS, add_pool
 from .test_actions import BODIES, PAGE, contents
 
 pytestmark = pytest.mark.single("the workers here have the keys of a single server")
@@ -47,6 +47,10 @@ SAME: dict[str, list[str]] = {
     "slots/unblock": ["slots", "shop", "unblock", "slow.example.net"],
     "slots/set": ["slots", "shop", "set", SLOT, "delay=7"],
     "slots/reset": ["slots", "shop", "reset", SLOT],
+    "pools/add": ["pool", "shop", "add", "accounts", "carol"],
+    "pools/remove": ["pool", "shop", "remove", "accounts", "alice", "bob"],
+    "pools/rest": ["pool", "shop", "rest", "accounts", "alice", "60"],
+    "pools/retire": ["pool", "shop", "retire", "accounts", "bob", "it is locked"],
 }
 #: Commands that the page does not have.
 ONLY_TYPED = {
@@ -88,6 +92,7 @@ def test_a_dry_run_of_a_command_changes_nothing(
     if name == "resume":
         typed("pause", "shop")
     typed("deny", "shop", "denied.example")
+    add_pool(server)
     before = contents(server)
     plan, errors = typed(*arguments, "--dry-run")
     assert (plan.endswith(" (--dry-run)\n"), plan.count("\n"), errors) == (True, 1, "")
@@ -112,15 +117,18 @@ def test_every_command_that_changes_a_frontier_has_a_dry_run() -> None:
         assert parser.parse_args([*arguments, "--dry-run"]).dry_run
 
 
-# The page has seconds for a block, where an operator types and reads minutes.
-@pytest.mark.parametrize("action", [action for action in ACTIONS if action != "slots/block"])
-def test_the_page_tells_the_same_plan_as_the_command(app: Any, typed: Typed, action: str) -> None:
+# The page has seconds for a block and a rest, where an operator types and reads minutes.
+@pytest.mark.parametrize("action", [action for action in ACTIONS if not action.endswith(("/block", "/rest"))])
+def test_the_page_tells_the_same_plan_as_the_command(
+    app: Any, server: redis.Redis, typed: Typed, action: str
+) -> None:
+    add_pool(server)
     typed("deny", "shop", "denied.example")
     answer = do(app, action, spider="shop", dry_run=True, **BODIES[action])
     assert typed(*SAME[action], "--dry-run")[0] == f"{answer.json()['said']} (--dry-run)\n"
 
 
-@pytest.mark.parametrize("arguments", [["failed", "shop"], ["slots", "shop"]])
+@pytest.mark.parametrize("arguments", [["failed", "shop"], ["slots", "shop"], ["pool", "shop"]])
 def test_a_dry_run_of_a_list_is_refused(
     shop: list[Client], server: redis.Redis, typed: Typed, arguments: list[str]
 ) -> None:
