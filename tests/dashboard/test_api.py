@@ -389,17 +389,8 @@ def test_a_read_only_user_may_look_at_every_page(
     try:
         app = make({"REDIS_URL": with_login(redis_url, "looker", "word")})
         assert [one["name"] for one in ask(app, f"{API}/status").json()["frontiers"]] == ["shop"]
-        for path in (
-            "status",
-            "workers",
-            "slots",
-            "pools",
-            "failed",
-            "failed/counts",
-            "peek",
-            "events",
-            "audit",
-        ):
+        lists = ("workers", "slots", "pools", "failed", "failed/counts", "peek", "events", "audit")
+        for path in ("status", *lists):
             assert get(app, path)["redis"] == "", path
         get(app, f"explain?url={quote(BOOKS, safe='')}")
     finally:

@@ -31,7 +31,7 @@ from ..support.crawl import Fleet, run_python, wait_until
 from .asgi import TOKEN
 from .browser import Watched, chromium, serving
 from .conftest import Make
-from .filled import REASONS, failed_entry, fill, push, worker
+from .filled import REASONS, add_pool, failed_entry, fill, push, worker
 
 pytestmark = pytest.mark.single("the workers here have the keys of a single server")
 
@@ -137,6 +137,41 @@ def test_a_tab_has_an_address_of_its_own(seen: Watched) -> None:
     assert page.url.endswith("#/s/shop/next")
     page.goto(f"{seen.url}#/s/shop/slots")
     expect(page.locator("#panel-slots tbody tr").first).to_be_visible()
+
+
+def test_pools_are_shown_and_changed(look: Open, app: Any, server: redis.Redis) -> None:
+    seen = look(app)
+    page = seen.open()
+    section = page.locator("[data-name=pools]")
+    expect(page.locator("[data-name=limit]")).to_be_visible()
+    expect(section).to_be_hidden()
+    add_pool(server)
+    expect(section).to_contain_text("accounts: 2 items: 2 free, 0 in use")
+    alice = section.locator("tbody tr", has_text="alice")
+    expect(alice).to_contain_text("free")
+    alice.get_by_role("button", name="Rest").click()
+    page.locator("input[name=reason]").fill("captcha")
+    page.get_by_role("button", name="Continue").click()
+    expect(page.locator("#dialog-text")).to_contain_text("would rest for 600 s")
+    page.locator("dialog").get_by_role("button", name="Rest").click()
+    expect(alice).to_contain_text("captcha")
+    alice.get_by_role("button", name="Retire").click()
+    page.get_by_role("button", name="Continue").click()
+    page.locator("dialog").get_by_role("button", name="Retire").click()
+    expect(alice).to_contain_text("retired")
+    alice.get_by_role("button", name="Use again").click()
+    page.locator("dialog").get_by_role("button", name="Use again").click()
+    expect(alice).to_contain_text("free")
+    section.get_by_role("button", name="Add").click()
+    page.locator("input[name=item]").fill('{"user": "carol", "password": "hunter2"}')
+    page.get_by_role("button", name="Continue").click()
+    page.locator("dialog").get_by_role("button", name="Add").click()
+    carol = section.locator("tbody tr", has_text="carol")
+    expect(carol).to_be_visible()
+    carol.get_by_role("button", name="Remove").click()
+    page.locator("dialog").get_by_role("button", name="Remove").click()
+    expect(carol).to_have_count(0)
+    assert "hunter2" not in page.content()
 
 
 @pytest.mark.long

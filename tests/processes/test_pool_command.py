@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 import redis
@@ -137,3 +138,35 @@ def test_a_spider_without_pools_has_no_items(redis_url: str, server: redis.Redis
     pools.start(server, "plain", pools=())
     done = run_python("-m", "scrapy", "frontier", "pool", "plain", redis_url=redis_url)
     assert done.stdout == "No pool of spider plain has items\n"
+
+
+def test_no_command_shows_a_secret(redis_url: str, server: redis.Redis, tmp_path: Path) -> None:
+    failed = {
+        "id": "1",
+        "kind": "request",
+        "reason": "x",
+        "time": 0,
+        "data": '{"url": "https://shop.example/9"}',
+    }
+    server.rpush("pooled:failed", json.dumps(failed))
+    file = tmp_path / "pooled.frontier"
+    commands = [
+        *(["pool"], ["pool", "--json"], ["status"], ["status", "--json"], ["workers", "--json"]),
+        *(["leases"], ["leases", "--json"], ["peek", "--json"], ["slots", "--json"], ["groups"], ["events"]),
+        *(["failed", "--json"], ["explain", f"{pools.PAGE}/1"], ["explain", f"{pools.PAGE}/2"]),
+        *(["explain", f"{pools.PAGE}/1", "--json"], ["explain", f"{pools.PAGE}/2", "--json"]),
+        *(["doctor"], ["doctor", "--json"], ["export", "--file", str(file)], ["denied"]),
+    ]
+    for command, *arguments in commands:
+        done = run(redis_url, *arguments, command=command)
+        assert SECRET not in done.stdout + done.stderr, command
+        assert "Traceback" not in done.stderr
+    assert SECRET not in file.read_text()
+    assert "accounts alice" in file.read_text()
+    run(redis_url, "--file", str(file), "--with-secrets", command="export")
+    assert (file.read_text().count(PASSWORD) >= 6, file.stat().st_mode & 0o077) == (True, 0)
+    other = run_python(
+        *("-m", "scrapy", "frontier", "import", "graph", "--file", str(file)), redis_url=redis_url
+    )
+    assert (other.stderr, other.returncode, SECRET in other.stdout) == ("", 0, False)
+    assert "9 items of pools" in other.stdout
