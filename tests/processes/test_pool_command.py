@@ -18,7 +18,7 @@ from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.keys import Keys
 
 from ..support import pools
-from ..support.crawl import run_python
+from ..support.crawl import Fleet, run_python
 from ..support.pools import PASSWORD, SECRET
 
 pytestmark = pytest.mark.single("the worker here has the keys of a single server")
@@ -170,3 +170,27 @@ def test_no_command_shows_a_secret(redis_url: str, server: redis.Redis, tmp_path
     )
     assert (other.stderr, other.returncode, SECRET in other.stdout) == ("", 0, False)
     assert "9 items of pools" in other.stdout
+
+
+def test_no_log_of_a_crawl_has_a_secret(fleet: Fleet, server: redis.Redis, redis_url: str) -> None:
+    accounts = [{"user": user, "password": PASSWORD} for user in ("alice", "bob", "carol")]
+    setting = {
+        "accounts": {"items": accounts, "headers": {"Authorization": "Bearer {password}"}, "retire_after": 2}
+    }
+    fleet.start(
+        "accounts",
+        2,
+        SPIDER_MODULES="crawls.accounts",
+        FRONTIER_POOLS=json.dumps(setting),
+        LOG_LEVEL="DEBUG",
+        SCHEDULER_PERSIST=True,
+    )
+    fleet.wait()
+    assert fleet.reasons() == ["finished"] * 2
+    assert len(fleet.events("account")) == 12
+    logs = [fleet.log(worker) for worker in (0, 1)]
+    assert any("is retired: it is locked" in log for log in logs)
+    assert not [log for log in logs if SECRET in log]
+    hashes = list(server.scan_iter("accounts:*", _type="hash"))
+    its = {key for key in hashes if SECRET in str(server.hgetall(key))}
+    assert its == {f"accounts:pools:item:accounts/{name}".encode() for name in ("alice", "bob", "carol")}
