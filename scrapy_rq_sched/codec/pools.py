@@ -121,8 +121,8 @@ class Pool:
     rest: Mapping[int | str, float | str] = field(default_factory=dict)
     retire_after: int = 0
     keeps_cookies: bool = True
-    headers: Mapping[str, str] = field(default_factory=dict)
-    meta: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    meta: Mapping[str, str] = field(default_factory=dict, repr=False)
     items: tuple[Any, ...] = field(default=(), repr=False)
     file: str = ""
     key: str = ""
@@ -130,7 +130,7 @@ class Pool:
     @property
     def wire_name(self) -> str:
         """The name as it stands in Redis."""
-        return quoted(self.name)
+        return quoted_pool(self.name)
 
     @property
     def limits(self) -> str:
@@ -154,8 +154,8 @@ class Pool:
         try:
             rule = slot_rule("an item", name, own)
             text = json.dumps(value, allow_nan=False)
-        except SettingError as error:
-            raise ValueError(str(error)) from None
+        except SettingError:
+            raise ValueError(f"{' and '.join(own)} of an item must be valid, as those of a pool") from None
         except TypeError:
             raise ValueError("an item must have only texts, numbers, lists and dicts") from None
         if rule.concurrency == 0:
@@ -192,12 +192,19 @@ def name_of(value: Any, kind: str = "") -> str:
     text = value.strip()
     if kind == "key":
         return f"key-{hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]}"
-    if "://" not in text and "@" not in text:
-        return text
-    # A URL with a login, which has a password.
+    # A URL may have a login, with a password.
     login, _, host = text.rpartition("://")[2].rpartition("@")
-    user = login.partition(":")[0]
-    return f"{user}@{host.partition('/')[0]}" if user else host.partition("/")[0]
+    user, host = login.partition(":")[0], _without_password(host.partition("/")[0] if "://" in text else host)
+    return f"{user}@{host}" if user else host
+
+
+def _without_password(text: str) -> str:
+    """Return *text*, but for what comes after ``host:port``, or after a colon if it is no port."""
+    first, colon, rest = text.partition(":")
+    if not colon or text.startswith("["):  # or it is an IPv6 address
+        return text
+    port = rest.partition(":")[0]
+    return f"{first}:{port}" if port.isdecimal() else first
 
 
 def proxy_of(value: Any) -> str:
@@ -220,9 +227,14 @@ def proxy_of(value: Any) -> str:
     return full
 
 
+def quoted_pool(name: str) -> str:
+    """Return the name of a pool as it stands in Redis. A slash after it in a key is not part of it."""
+    return quoted(name).replace("/", "%2F")
+
+
 def lane_of(needs: str, pool: str) -> str:
     """Return the lane of requests with the joined *needs* that need an item of *pool*."""
-    lane = f"~{quoted(pool)}"
+    lane = f"~{quoted_pool(pool)}"
     return f"{needs}|{lane}" if needs else lane
 
 
@@ -263,6 +275,8 @@ def item_in(text: str) -> Any:
         return text.strip()
     try:
         return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     except ValueError:
         raise ValueError("a line that begins with { must be a JSON object") from None
 

@@ -55,7 +55,7 @@ class PoolAction(Change):
     examples = (
         "scrapy frontier pool quotes",
         "scrapy frontier pool quotes add accounts - < accounts.jsonl",
-        "scrapy frontier pool quotes rest accounts alice 1h 'she has to solve a captcha'",
+        "scrapy frontier pool quotes rest accounts alice 1h 'she must solve a captcha'",
     )
     last = "words"
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import unquote
 
 from ..codec.names import quoted
+from ..codec.pools import quoted_pool
 from ..codec.values import number_of, text_of, whole_of
 from ..frontier.entries import Entries
 from . import questions
@@ -88,7 +89,7 @@ class Pools:
 
     def item(self, pool: str, name: str) -> Item | None:
         """Return an item; None if the pool lacks it."""
-        limits, wire = self._limits(), (quoted(pool), quoted(name))
+        limits, wire = self._limits(), (quoted_pool(pool), quoted(name))
         key = self._view.keys.pool_items(wire[0])
         if wire[0] not in limits or text_of(self._view.server.type(key)) != "zset":
             return None

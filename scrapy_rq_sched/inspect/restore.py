@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from .. import connection, serializers
 from ..codec.names import LONGEST, quoted
+from ..codec.pools import quoted_pool
 from ..codec.values import text_of
 from ..errors import FrontierError, InspectionError, frontier_command
 from ..frontier.messages import FORMAT
@@ -279,7 +280,8 @@ def _items(values: Sequence[bytes]) -> Iterator[str | bytes | int]:
     for name, text in zip(values[::2], values[1::2], strict=True):
         pool, _, item = text_of(name).partition(" ")
         try:
-            if not all(0 < len(one) <= LONGEST and quoted(unquote(one)) == one for one in (pool, item)):
+            is_name = quoted_pool(unquote(pool)) == pool and quoted(unquote(item)) == item
+            if not (is_name and all(0 < len(one) <= LONGEST for one in (pool, item))):
                 raise ValueError
             fields = {str(field): load(value) for field, value in json.loads(text).items()}
             if not fields or not fields.keys() <= {*ITEM_FIELDS, *SECRET_FIELDS}:

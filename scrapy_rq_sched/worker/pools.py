@@ -25,6 +25,7 @@ from ..codec.pools import (
     PoolItem,
     lane_of,
     pool_of,
+    quoted_pool,
 )
 from ..codec.retry_after import retry_after
 from ..errors import one_line
@@ -378,13 +379,14 @@ class Pools(Part):
     def fill(self, batch: Batch) -> None:  # noqa: D102
         now = time.monotonic()
         batch.pool_reports = [
-            (quoted(pool), quoted(item), report.to_wire(now))
+            (quoted_pool(pool), quoted(item), report.to_wire(now))
             for (pool, item), report in self._reports.items()
         ]
         self._reports, self._is_urgent = {}, False
         if not self.closing:
             batch.own_items = {
-                quoted(name): quoted(self.own[name]) if name in self.own else "" for name in self._for_worker
+                quoted_pool(name): quoted(self.own[name]) if name in self.own else ""
+                for name in self._for_worker
             }
         if self._held:
             self._last_held = now

@@ -433,8 +433,7 @@ def test_an_export_with_secrets_restores_items_with_their_values_and_cookies(
     its = server.hgetall(keys.pool_item("accounts", "alice"))
     assert json.loads(its[b"value"])["password"] == PASSWORD
     assert its[b"cookies"] == f'"{pools.COOKIE}"'.encode()
-    # They can be given at once, without any worker that has the settings.
-    second = pools.start(server, "copy", "w-2", pools=())
+    second = pools.start(server, "copy", "w-2")
     assert {lease.item for lease in second.say(want=2).leases} == {"dave", "erin"}
 
 

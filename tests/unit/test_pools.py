@@ -140,6 +140,10 @@ def test_the_text_of_a_pool_shows_no_item() -> None:
         (f"http://alice:{SECRET}@proxy.example:80/", "proxy", "alice@proxy.example:80"),
         (f"alice:{SECRET}@proxy.example:80", "proxy", "alice@proxy.example:80"),
         ("http://proxy.example:80", "proxy", "proxy.example:80"),
+        (f"http://proxy.example:80:alice:{SECRET}", "", "proxy.example:80"),
+        (f"proxy.example:80:alice:{SECRET}", "", "proxy.example:80"),
+        (f"alice:{SECRET}", "", "alice"),
+        ("[::1]:80", "proxy", "[::1]:80"),
         ({"name": "A", "user": "alice"}, "", "A"),
         ({"username": "alice", "password": SECRET}, "", "alice"),
     ],
@@ -158,6 +162,17 @@ def test_an_item_without_a_name_is_refused_and_not_shown(value: Any) -> None:
     with pytest.raises(SettingError, match=r"FRONTIER_POOLS\['accounts'\]: items: an item") as refused:
         list(entries(pool(items=[value]), ()))
     assert SECRET not in str(refused.value)
+
+
+def test_a_limit_of_an_item_that_is_not_valid_is_refused_and_not_shown() -> None:
+    with pytest.raises(SettingError, match="delay of an item must be valid") as refused:
+        list(entries(pool(items=[{"name": "alice", "delay": SECRET}]), ()))
+    assert SECRET not in str(refused.value)
+
+
+def test_a_slash_in_the_name_of_a_pool_is_no_separator() -> None:
+    assert Pool("a/b").wire_name == "a%2Fb"
+    assert pool_of(lane_of("", "a/b")) == "a/b"
 
 
 def test_two_items_with_one_name_are_refused() -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from ...codec.names import quoted
-from ...codec.pools import LONGEST_REST, Pool, entries, item_in, name_of, proxy_of
+from ...codec.pools import LONGEST_REST, Pool, entries, item_in, name_of, proxy_of, quoted_pool
 from ...errors import InspectionError, SettingError, frontier_command, one_line, shown
 from ...frontier.pool_key import items_at
 from ...frontier.scripts import register
@@ -60,11 +60,10 @@ def add_items(view: View, name: str, texts: Sequence[str]) -> Operation:
     for number, text in enumerate(texts, 1):
         try:
             entry = _entry(pool, text, known, of_settings)
-        except (ValueError, RecursionError) as error:
-            problem = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        except ValueError as error:
             which = f"Item {number:,} of {len(texts):,}" if len(texts) > 1 else "The item"
             raise InspectionError(
-                f"{which} is refused, and nothing is added: {problem}. It is not shown here"
+                f"{which} is refused, and nothing is added: {error}. It is not shown here"
             ) from None
         if entry.name in found:
             raise InspectionError(
@@ -103,7 +102,7 @@ def remove_items(view: View, name: str, items: Sequence[str]) -> Operation:
 
     def do() -> int:
         for some in _steps(found):
-            _change(view, "remove", quoted(name), str(len(some)), *map(quoted, some))
+            _change(view, "remove", quoted_pool(name), str(len(some)), *map(quoted, some))
         return len(found)
 
     return Operation(
@@ -185,7 +184,7 @@ def _of_item(
     deed, *arguments = change
 
     def do() -> int:
-        if not _change(view, deed, quoted(its.pool), quoted(its.name), *arguments):
+        if not _change(view, deed, quoted_pool(its.pool), quoted(its.name), *arguments):
             raise InspectionError(
                 f"Item {shown(its.name)} of pool {shown(its.pool)} was removed or retired just now"
             )
@@ -205,7 +204,7 @@ def _pool(view: View, pools: Pools, name: str) -> Pool:
     known = pools.names()
     if name in known:
         # Without the settings, only the names of the items tell that their values must not be names.
-        items = pools.items_of(quoted(name))
+        items = pools.items_of(quoted_pool(name))
         is_of_keys = any(_KEY.fullmatch(item) for item in items)
         return Pool(name, kind="key" if is_of_keys else "")
     names = sorted({pool.name for pool in view.settings.pools} | set(known))
@@ -248,7 +247,7 @@ def _find(view: View, name: str, item: str) -> Item:
     """
     pools = Pools(view)
     pool = _pool(view, pools, name)
-    with suppress(ValueError, RecursionError):
+    with suppress(ValueError):
         for one in (item.strip(), name_of(item_in(item), pool.kind)):
             if (found := pools.item(name, one)) is not None:
                 return found
