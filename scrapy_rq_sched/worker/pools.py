@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 #: Seconds that an item rests if its site is to say for how long, and does not.
 REST = 60.0
+#: How many rests of items a worker logs.
+MOST_LINES = 100
 #: For how many seconds a worker has leases, if an item that it has for its life has a delay.
 AHEAD = 2.0
 
@@ -128,6 +130,7 @@ class Pools(Part):
         # knows.
         self._next: dict[tuple[str, str], float] = {}
         self._warned: set[str] = set()
+        self._rests = 0
         # When this worker last had a request, by the monotonic clock.
         self._last_held = time.monotonic()
 
@@ -359,7 +362,11 @@ class Pools(Part):
             report.rest, report.why = seconds, one_line(why)
         self._is_urgent = True
         self.stats.inc_value("frontier/pool_rests")
-        logger.info("Item %r of pool %r rests for %g s: %s", str(item), item.pool, seconds, one_line(why))
+        self._rests += 1
+        if self._rests <= MOST_LINES:
+            logger.info("Item %r of pool %r rests for %g s: %s", str(item), item.pool, seconds, one_line(why))
+        if self._rests == MOST_LINES:
+            logger.info("This worker has logged %d rests of items, and only counts further ones", MOST_LINES)
 
     def _retire(self, item: PoolItem, reason: str) -> None:
         """Retire an item, because code of the spider says so."""

@@ -2,8 +2,9 @@
 -- The users of the items of pools: see store/pool_items.lua.
 --
 -- A request that needs an item waits in a lane: the pool's name, after '~', is the last of its needs, and a worker that has the
--- pool in its settings offers it. The name of the item is
--- in the lease, after a '#': it is in use as long as the lease is there. META's field pools is there if the crawl uses any.
+-- pool in its settings offers it. The name of the item is in the lease, after a '#': it is in use as long as the lease is there.
+-- META's field pools is there if the crawl uses any; its field 'item_wanted <pool>' has the worker that lacked an item for its
+-- life last, and when.
 local pools = {}
 -- How many uses are looked at to find those of workers that are gone.
 local LOOKED_AT = 10000
