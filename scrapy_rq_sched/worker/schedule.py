@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
-from ..frontier.replies import Lease, Reply
+from ..frontier.replies import Lease, Order, Reply
 from .session import Session
 
 #: Seconds between exchanges of an idle worker: while others hold requests, whose children may come at any
@@ -78,6 +78,8 @@ class ExchangeSchedule:
         session, reply = self._session, self._session.last_reply
         now = time.monotonic()
         silence = now - self._last_exchange
+        if reply is not None and session.state.order == Order.ITEM and silence >= self._item_poll(reply):
+            return True
         if reply is not None and session.capacity.waits_for_turns and not session.closing:
             return self._is_due_for_turns(reply, now, silence)
         has_no_room = session.state.lacks_room
@@ -169,6 +171,10 @@ class ExchangeSchedule:
         is_later = reply.next_turn > reply.now
         is_near = self._near(reply.next_turn) <= time.monotonic()
         return is_later and is_near and session.wanted > session.capacity.at_hand
+
+    def _item_poll(self, reply: Reply) -> float:
+        """Return how often to ask for an item without which this worker begins nothing, in seconds."""
+        return min(self._lease_timeout / 3, max(POLL_UNKNOWN, reply.workers / POLLS))
 
     def wait_for_item(self, reply: Reply) -> float | None:
         """Return in how many seconds an item of a pool is free, so that it is time to ask; None: unknown."""

@@ -270,6 +270,18 @@ def test_an_item_of_a_dead_worker_waits_for_its_delay(start: Start) -> None:
     assert reply.next_item is not None
 
 
+def test_an_item_of_a_dead_worker_needs_no_delay_that_is_shorter_than_its_silence(start: Start) -> None:
+    dead, other = (
+        start("dead", lease=0.6, **accounts("alice", delay=0.3)),
+        start("other", **accounts("alice")),
+    )
+    push(dead, "x", "y")
+    dead.take(1)
+    found: list[Reply] = []
+    wait_until(lambda: bool(found.append(other.say(want=1)) or found[-1].dead), 10)
+    assert items(found[-1].leases) == ["alice"]
+
+
 def test_an_item_with_limits_of_its_own_has_these(start: Start) -> None:
     one = start("one", **accounts({"name": "alice", "concurrency": 2}, "bob"))
     push(one, *"12345")

@@ -153,7 +153,7 @@ function begin.rewind(step)
     put_back(held, step.worker, header.max_failed, step.now)
     redis.call('DEL', step.held)
     slot_admission.release(held, step.worker)
-    pools.released_all(step.worker, held, true)
+    pools.taken(step.worker, held)
     if not step.over then slot_admission.be_quiet(step) end
     step.holds = 0
   elseif step.lost == 'frontier' and not step.repeated then

@@ -21,7 +21,7 @@ local function let_go(step, lease, after)
     redis.call('HDEL', step.held, lease)
     step.holds = step.holds - 1
     export_notes.note({value}, step.now)
-    pools.released(step.worker, {lease, value}, false)
+    pools.released(step.worker, {lease, value})
   end
   return value
 end

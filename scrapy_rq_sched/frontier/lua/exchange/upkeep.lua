@@ -19,7 +19,7 @@ function upkeep.account(step)
     local held = pairs_of(redis.call('HGETALL', step.held))
     put_back(held, step.worker, header.max_failed, step.now)
     slot_admission.release(held, step.worker)
-    pools.released_all(step.worker, held, true)
+    pools.taken(step.worker, held)
     redis.call('DEL', step.held)
   end
 end
@@ -117,7 +117,7 @@ local function reclaim_from(dead, step)
   end
   put_back(back, dead, header.max_failed, step.now)
   if step.is_limited then slot_admission.release(some, dead) end
-  pools.released_all(dead, some, true)
+  pools.taken(dead, some, true)
   step.returned = step.returned + #back
   redis.call('HSET', WORKER .. dead, 'reclaimed', 1, 'busy', 0)
   redis.call('PEXPIRE', WORKER .. dead, math.max(REMEMBERED, 10 * header.lease_ms))

@@ -73,33 +73,43 @@ function pools.take(place, worker, lease)
   return pool and take(pool, worker .. '/' .. lease)
 end
 
--- *user* no longer has an item. died: it is not known when its last request was sent
-local function give_up(pool, item, user, died)
+-- *user* no longer has an item. ago: if it is not known when its last request was sent, for how many milliseconds none was
+local function give_up(pool, item, user, ago)
   if pool_items.on_set('ZREM', POOL_USES, pool .. ' ' .. item .. ' ' .. user) == 0 then return end
   local its = pool_items.read(pool, item)
-  if its.value then pool_items.write(pool, item, 'next', later(its, died and pool_items.limits_of(pool, its) or 0)) end
+  local gap = ago and pool_items.limits_of(pool, its) - ago or 0
+  if its.value then pool_items.write(pool, item, 'next', later(its, math.max(0, gap))) end
   pool_items.settle(pool, item)
 end
 
--- Note that a lease {name, value} of *worker* has ended.
-function pools.released(worker, lease, died)
+-- -> for how many milliseconds a worker that counts as dead has sent nothing: while it lived, it made at least three exchanges
+-- in the time of its lease
+local function silence_of(worker)
+  local lease = redis.pcall('HGET', WORKER .. worker, 'lease')
+  return number_of(type(lease) == 'string' and lease, 0) * 2 / 3
+end
+
+-- Note that a lease {name, value} of *worker* has ended. ago: as for give_up
+function pools.released(worker, lease, ago)
   if not pools.are_used() then return end
   local _, _, _, _, place, _, item = leases.read(lease[2])
   local pool = item and pools.of(place)
-  if pool then give_up(pool, item, worker .. '/' .. lease[1], died) end
+  if pool then give_up(pool, item, worker .. '/' .. lease[1], ago) end
 end
 
--- Note that leases {{name, value}, …} of *worker* have ended.
-function pools.released_all(worker, held, died)
-  for _, lease in ipairs(pools.are_used() and held or {}) do pools.released(worker, lease, died) end
+-- Note that leases {{name, value}, …} of *worker* were taken from it. died: it counts as dead
+function pools.taken(worker, held, died)
+  if not pools.are_used() then return end
+  local ago = died and silence_of(worker) or 0
+  for _, lease in ipairs(held) do pools.released(worker, lease, ago) end
 end
 
--- Note that *worker* no longer counts as alive, or has left. died: it may be late, and may have sent requests
+-- Note that *worker* no longer counts as alive, or has left. died: it counts as dead
 function pools.forget_worker(worker, died)
   local fields = pools.are_used() and redis.pcall('HGETALL', WORKER .. worker) or {}
   for i = 1, #fields, 2 do
     local pool = string.match(fields[i], '^pool (.*)$')
-    if pool then give_up(pool, fields[i + 1], worker .. '/', died) end
+    if pool then give_up(pool, fields[i + 1], worker .. '/', died and silence_of(worker)) end
   end
 end
 
@@ -177,7 +187,7 @@ function pools.of_worker(pool, worker, idle)
     if is_its and its.value and not its.retired and number_of(its.rests, 0) <= slots.now() and not leaves(pool, worker, idle) then
       return item
     end
-    give_up(pool, item, user, false)
+    give_up(pool, item, user)
     redis.call('HDEL', own, 'pool ' .. pool)
   end
   item = not leaves(pool, worker, idle) and take(pool, user)
