@@ -124,7 +124,7 @@ MUTANTS = {
     "no-item-released-after-a-death": Mutant(
         "the items of a dead worker's requests are free when its lease is over",
         ("pools-kill",),
-        ((UPKEEP, "  pools.released_all(dead, some, true)\n", ""),),
+        ((UPKEEP, "  pools.taken(dead, some, true)\n", ""),),
     ),
     "no-end-of-an-item-for-life": Mutant(
         "the item that a dead worker had for its life is free when its lease is over",
