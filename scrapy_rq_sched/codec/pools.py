@@ -72,14 +72,15 @@ class PoolItem(str):
 
         :param reason: shown in the log and by the commands, so it must contain no secret.
         """
-        self._rest(self, max(0.0, seconds), reason)
+        # Not a number is no time.
+        self._rest(self, min(seconds, LONGEST_REST) if seconds > 0 else 0.0, reason)
 
     def retire(self, reason: str = "code of the spider says so") -> None:
         """Take this item out of use, until an operator adds it again.
 
         :param reason: shown in the log and by the commands, so it must contain no secret.
         """
-        self._retire(self, reason)
+        self._retire(self, reason or "code of the spider says so")
 
     def __copy__(self) -> PoolItem:
         return self

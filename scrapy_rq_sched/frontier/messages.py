@@ -259,6 +259,8 @@ class Batch:
     #: worker has for its life, empty if it has none yet.
     pool_reports: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
     own_items: dict[str, str] = field(default_factory=dict)
+    #: The pools of which it has such an item with which requests are in flight, perhaps the last one.
+    own_in_flight: list[str] = field(default_factory=list)
     #: If it has such items: for how many milliseconds it has had no request.
     idle: int = 0
     #: Items of pages.
@@ -376,6 +378,7 @@ class Batch:
             "pools": bool(config.pools),
             "pool_reports": self.pool_reports,
             "own_items": self.own_items,
+            "own_in_flight": self.own_in_flight,
             "idle": self.idle,
             "drops_followers": config.group_failed == "drop",
             "given_back": len(self.given_back),

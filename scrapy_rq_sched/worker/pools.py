@@ -204,7 +204,8 @@ class Pools(Part):
 
     def cannot_have_item(self, request: Request) -> bool:
         """Return whether *request*, which is only in this worker's memory, needs an item."""
-        return self.are_kept and request.meta.get(POOL) in self._pools
+        name = request.meta.get(POOL)
+        return self.are_kept and isinstance(name, str) and name in self._pools
 
     def refuse(self, request: Request, problem: str) -> None:
         """Log and count that *request* is dropped, because it cannot have an item."""
@@ -241,15 +242,20 @@ class Pools(Part):
         self._gifts.give(request, mine)
 
     def give(self, request: Request) -> None:
-        """Give *request*, which is about to be sent, what its item is for, unless it was given that.
+        """Give *request*, which is about to be sent, what its item is for, unless it is the scheduler's.
 
         It is sent without the scheduler: by code of the spider, with an item in its ``meta``; or by Scrapy,
         as for a robots.txt, with this worker's own items.
         """
-        if GIVEN in request.meta or not self._pools:
+        if not self._pools or request in self._held:
             return
         item = request.meta.get(POOL_ITEM)
         items = [*([item] if isinstance(item, PoolItem) else ()), *self.own.values()]
+        if GIVEN in request.meta:
+            # It is a redirect of such a request, perhaps to another host, or has a copy of a page's meta.
+            self._gifts.take_back(request)
+            if isinstance(item, PoolItem):
+                request.meta[POOL_ITEM] = item
         if items:
             self._gifts.give(request, {item.pool: item for item in reversed(items)}.values())
 
@@ -395,6 +401,9 @@ class Pools(Part):
                 quoted_pool(name): quoted(self.own[name]) if name in self.own else ""
                 for name in self._for_worker
             }
+            batch.own_in_flight = sorted(
+                {quoted_pool(pool) for pool, _ in self._users if pool in self._for_worker}
+            )
         if self._held:
             self._last_held = now
         batch.idle = round(1000 * (now - self._last_held)) if batch.own_items else 0

@@ -415,6 +415,35 @@ def test_a_worker_takes_another_item_while_its_own_rests(start: Start) -> None:
     assert reply.own_items[0][:2] == ("accounts", "bob")
 
 
+@pytest.mark.parametrize(
+    "deed",
+    [
+        ("rest", "accounts", "alice", 60_000, ""),
+        ("retire", "accounts", "alice", ""),
+        ("remove", "accounts", 1, "alice"),
+    ],
+    ids=["rest", "retire", "remove"],
+)
+def test_a_worker_keeps_its_item_until_no_request_is_in_flight_with_it(
+    start: Start, server: redis.Redis, deed: tuple[Any, ...]
+) -> None:
+    one = start("one", **for_life("alice"))
+    beat(one)
+    change(server, one, *deed)
+    reply = beat(one, "alice", own_in_flight=["accounts"])
+    assert (reply.order, reply.own_items) == (Order.ITEM, ())
+    assert len(users(server)) == 1
+    assert beat(one).order == Order.ITEM
+    assert users(server) == []
+
+
+def test_the_item_of_a_dead_worker_is_free_though_its_key_is_gone(start: Start, server: redis.Redis) -> None:
+    dead, other = start("dead", lease=0.3, **for_life("alice")), start("other", **for_life("alice"))
+    beat(dead)
+    server.delete(at(server, "worker:dead"))
+    wait_until(lambda: bool(beat(other).own_items), 10)
+
+
 def test_a_worker_that_counted_as_dead_and_is_back_has_an_item_of_its_own(start: Start) -> None:
     slow, other = (
         start("slow", lease=0.2, **for_life("alice", "bob")),
@@ -513,6 +542,15 @@ def test_a_pool_that_left_the_settings_leaves_redis_when_the_first_worker_starts
     assert set(server.hkeys(at(server, "pools"))) == {b"accounts", b"new"}
     assert server.zrange(at(server, "pools:items:accounts"), 0, -1) == [b"carol"]
     assert not server.exists(at(server, "pools:item:keys/k"))
+
+
+def test_another_concurrency_holds_from_when_it_is_set(start: Start) -> None:
+    one = start("one", **accounts("alice", concurrency=2))
+    push(one, "x", "y", "z")
+    assert len(one.take(1)) == 1
+    other = start("other", **accounts("alice", concurrency=1))
+    assert other.take(1) == []
+    assert len(start("third", **accounts("alice", concurrency=2)).take(1)) == 1
 
 
 def test_a_changed_password_reaches_the_pool(start: Start) -> None:

@@ -90,6 +90,7 @@ SENT: dict[str, Any] = {
     "is_closing": True,
     "pool_reports": [("accounts", "alice", {"good": True})],
     "own_items": {"proxies": ""},
+    "own_in_flight": ["accounts"],
     "idle": 1,
     "outside": {"example.com": 1},
     "latency": 5.0,

@@ -404,6 +404,29 @@ def test_a_request_of_code_of_the_spider_uses_its_item() -> None:
     assert inline.meta["cookiejar"] == "accounts/alice"
 
 
+def test_a_redirect_of_a_request_of_code_of_the_spider_has_no_key_at_another_host() -> None:
+    pools = ours(pool(headers={"X-Key": "{item}"}))
+    inline = Request(URL, meta={"pool_item": given(pools, SECRET).meta["pool_item"]})
+    pools.give(inline)
+    assert inline.headers["X-Key"] == SECRET.encode()
+    redirected = inline.replace(url="http://b.example/", meta={**inline.meta, "redirect_urls": [URL]})
+    pools.give(redirected)
+    assert "X-Key" not in redirected.headers
+    assert redirected.meta["pool_item"] == "alice"
+
+
+def test_a_request_of_code_of_the_spider_with_a_copy_of_a_pages_meta_uses_its_item() -> None:
+    pools = ours(pool(headers={"X-Key": "{item}"}))
+    inline = Request(URL, meta=dict(given(pools).meta))
+    pools.give(inline)
+    assert inline.headers["X-Key"] == b"alice"
+
+
+@pytest.mark.parametrize("value", [["accounts"], {"a": 1}, 5, None])
+def test_a_request_with_another_value_than_a_pool_needs_no_item(value: Any) -> None:
+    assert not ours().lacks_item(Request(URL, meta={"pool": value}), lease(item=""))
+
+
 def test_a_request_of_code_of_the_spider_keeps_the_delay_of_its_item() -> None:
     pools = ours(pool(delay=5))
     request = given(pools)
@@ -472,6 +495,12 @@ def test_code_of_the_spider_lets_an_item_rest_or_retires_it() -> None:
     assert reports(pools)["alice"]["rest"] == 5000
     item.rest(0)
     assert "retire" not in reports(pools)["alice"]
+    item.rest(float("inf"))
+    assert reports(pools)["alice"]["rest"] == 366 * 86_400_000
+    item.rest(float("nan"))
+    assert "rest" not in reports(pools)["alice"]
+    item.retire("")
+    assert reports(pools)["alice"]["retire"]
     item.retire("its password is wrong")
     assert reports(pools)["alice"] == {"retire": "its password is wrong"}
 

@@ -106,12 +106,17 @@ local function lost_data(step)
   return ''
 end
 
+-- How many exchanges of a worker that lacks an item look once for uses of workers that are gone.
+local CHECKED = 16
+
 -- Look whether the pools of the worker's settings are there, and give it the items that it has for its life: pool -> the item
 -- that it knows. It begins nothing without them.
 local function learn_pools(step)
   step.wants_pools = not pools.are_used() or nil
+  local in_flight = {}
+  for _, pool in ipairs(header.own_in_flight or {}) do in_flight[pool] = true end
   for pool, known in pairs(header.own_items or {}) do
-    local item = pools.are_used() and pools.of_worker(pool, step.worker, header.idle or 0)
+    local item = pools.are_used() and pools.of_worker(pool, step.worker, header.idle or 0, in_flight[pool])
     if not item then
       step.lacks_item = step.lacks_item or pool
     elseif item ~= known then
@@ -120,6 +125,7 @@ local function learn_pools(step)
     end
   end
   if step.lacks_item and step.order == '' then step.order = 'item' end
+  if step.lacks_item and header.exchange % CHECKED == 0 then pools.check_uses() end
 end
 
 local ORDERS = {paused = 'pause', draining = 'drain'}

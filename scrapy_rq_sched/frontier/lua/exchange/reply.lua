@@ -1,6 +1,9 @@
 -- Needs: keys, slots/slots, slots/lanes, slots/own_slots, slots/waiting, slots/in_slots, slots/site_answers, store/seeds, store/items, store/groups, store/pools, filter, fleet/fleet, fleet/crawl, fleet/deny_list, number_of, exchange/header, exchange/begin, exchange/conditions, exchange/caps, exchange/followers
 -- The end of an exchange: note the state of the crawl, and reply.
 
+-- How many exchanges of a worker, whose requests wait for items, look once for uses of items that have ended.
+local CHECKED = 64
+
 -- Add the finished pages to the latest ten seconds, at the head of the list. The time for this does not grow with the
 -- crawl.
 local function note_pages(step)
@@ -88,6 +91,7 @@ local function reply(step)
   local next_turn = is_limited and own_slots.next(step.worker, in_vain, offers) or nil
   local is_item_awaited, next_item = false, nil
   if step.has_pools then is_item_awaited, next_item = pools.awaited(header.offers) end
+  if is_item_awaited and in_vain and header.exchange % CHECKED == 0 then pools.check_uses() end
   if next_item then next_turn = math.min(next_turn or math.huge, next_item) end
   local n_slots = is_limited and slots.count() or nil
   local sleeps = next_turn and next_turn > slots.now()

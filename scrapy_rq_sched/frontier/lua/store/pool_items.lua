@@ -134,7 +134,9 @@ end
 
 -- Set the limits of a pool, as in POOLS.
 function pool_items.define(pool, limits)
+  if redis.call('HGET', POOLS, pool) == limits then return end
   redis.call('HSET', POOLS, pool, limits)
+  for _, item in ipairs(pool_items.on_set('ZRANGE', POOL_ITEMS .. pool, 0, -1)) do pool_items.settle(pool, item) end
 end
 
 -- Let an item neither rest nor be retired any more.

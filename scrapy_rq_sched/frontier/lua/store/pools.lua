@@ -177,8 +177,8 @@ local function leaves(pool, worker, idle)
 end
 
 -- -> the item that *worker* has of a pool for its life; nil if none is free. One that rests or is retired is exchanged for
--- another. idle: for how many milliseconds it has had no request
-function pools.of_worker(pool, worker, idle)
+-- another, as soon as no request is in flight with it. idle: for how many milliseconds it has had no request
+function pools.of_worker(pool, worker, idle, is_in_flight)
   local own, user = WORKER .. worker, worker .. '/'
   local item = redis.call('HGET', own, 'pool ' .. pool)
   if item then
@@ -187,6 +187,7 @@ function pools.of_worker(pool, worker, idle)
     if is_its and its.value and not its.retired and number_of(its.rests, 0) <= slots.now() and not leaves(pool, worker, idle) then
       return item
     end
+    if is_its and is_in_flight then return nil end
     give_up(pool, item, user)
     redis.call('HDEL', own, 'pool ' .. pool)
   end
