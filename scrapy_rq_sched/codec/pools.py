@@ -43,10 +43,14 @@ class PoolItem(str):
 
     :ivar value: what the settings, the file or ``scrapy frontier pool add`` say of it: a text or a dict.
     :ivar pool: the name of its pool.
+    :ivar delay: seconds between two requests with it.
+    :ivar concurrency: how many users it may have at a time.
     """
 
     value: Any
     pool: str
+    delay: float = 0.0
+    concurrency: int = 1
     _rest: Callable[[PoolItem, float, str], None]
     _retire: Callable[[PoolItem, str], None]
 
@@ -151,18 +155,31 @@ class Pool:
         item = PoolItem.make(self.name, unquote(name), value)
         for template in (*self.headers.values(), *self.meta.values()):
             self.filled(template, item)
-        own = {limit: value[limit] for limit in _LIMITS if limit in value} if isinstance(value, dict) else {}
         try:
-            rule = slot_rule("an item", name, own)
+            delay, concurrency = self.limits_of(value)
             text = json.dumps(value, allow_nan=False)
         except SettingError:
-            raise ValueError(f"{' and '.join(own)} of an item must be valid, as those of a pool") from None
-        except TypeError:
+            raise ValueError("the delay, the rate and the concurrency of an item must be valid") from None
+        except (TypeError, ValueError):
             raise ValueError("an item must have only texts, numbers, lists and dicts") from None
+        own = value if isinstance(value, dict) else {}
+        its_delay = f"{1000 * delay:.17g}" if own.keys() & {"delay", "rate"} else "-"
+        return name, text, f"{its_delay} {concurrency if 'concurrency' in own else '-'}"
+
+    def limits_of(self, value: Any) -> tuple[float, int]:
+        """Return the delay, in seconds, and the concurrency of the item *value*.
+
+        :raises SettingError: if a limit is not valid.
+        """
+        own = {limit: value[limit] for limit in _LIMITS if limit in value} if isinstance(value, dict) else {}
+        rule = slot_rule("an item", self.name, own)
         if rule.concurrency == 0:
-            raise ValueError("concurrency must be at least 1")
-        delay = "-" if rule.delay is None else f"{1000 * rule.delay:.17g}"
-        return name, text, f"{delay} {rule.concurrency or '-'}"
+            raise SettingError("concurrency must be at least 1")
+        delay = self.delay if rule.delay is None else rule.delay
+        concurrency = rule.concurrency or self.concurrency
+        if self.is_for_worker and delay and concurrency > 1:
+            raise SettingError("an item that several workers have for their lives can have no delay")
+        return delay, concurrency
 
     def filled(self, template: str, item: PoolItem) -> str:
         """Return *template* with the values of *item*.
@@ -341,6 +358,11 @@ def _pool(where: str, name: str, its: Any) -> Pool:
     rule = slot_rule(where, name, {limit: its[limit] for limit in _LIMITS if limit in its})
     if rule.concurrency == 0:
         raise SettingError(f"{where}: concurrency must be at least 1")
+    if user == "worker" and rule.delay and (rule.concurrency or 1) > 1:
+        raise SettingError(
+            f"{where}: with a delay, concurrency must be 1 if for is 'worker': workers with the same item do "
+            "not wait for each other"
+        )
     return Pool(
         name,
         user == "worker",

@@ -169,14 +169,14 @@ def pace(status: Status) -> list[tuple[str, str]]:
 
 
 def items_of(pool: PoolCounts, spider: str) -> str:
-    """Return how many items of a pool are free, in use, at rest, or retired."""
-    rest = pool.rests + pool.waits
-    verb = "rests" if rest == 1 else "rest"
+    """Return how many items of a pool are free, in use, at rest, in their delay, or retired."""
+    verb = "rests" if pool.rests == 1 else "rest"
+    waits = f", {number(pool.waits)} in {'its' if pool.waits == 1 else 'their'} delay" if pool.waits else ""
     soon = f" (next in {duration(max(1, pool.next_in))})" if pool.next_in else ""
     at_least = "" if pool.is_whole else "at least "
     text = (
         f"{counted(pool.items, 'item')}: {at_least}{number(pool.free)} free, {number(pool.in_use)} in use, "
-        f"{number(rest)} {verb}{soon}, {number(pool.retired)} retired"
+        f"{number(pool.rests)} {verb}{waits}{soon}, {number(pool.retired)} retired"
     )
     if pool.items > pool.retired:
         return text

@@ -104,13 +104,13 @@ def _awaits(pool: PoolCounts, spider: str) -> str:
             f"It waits for an item of pool {pool.name!r}, but all of its items are retired. To use one "
             f"again, or to add one: {add}"
         )
-    rest = pool.rests + pool.waits
     kinds = [
         f"{counted(pool.in_use, 'item')} {'is' if pool.in_use == 1 else 'are'} in use",
-        f"{counted(rest, 'item')} {'rests' if rest == 1 else 'rest'}",
+        f"{counted(pool.rests, 'item')} {'rests' if pool.rests == 1 else 'rest'}",
+        f"{counted(pool.waits, 'item')} {'waits' if pool.waits == 1 else 'wait'} for the end of the delay",
         f"{counted(pool.retired, 'item')} {'is' if pool.retired == 1 else 'are'} retired",
     ]
-    numbers = (pool.in_use, rest, pool.retired)
+    numbers = (pool.in_use, pool.rests, pool.waits, pool.retired)
     texts = [kind for kind, number in zip(kinds, numbers, strict=True) if number]
     soon = f". The first is free in {max(1, round(pool.next_in))} s at the latest" if pool.next_in else ""
     return f"It waits for an item of pool {pool.name!r}: {', '.join(texts)}{soon}"

@@ -7,12 +7,11 @@ them before they are stored: they are crawled with another item, and much of it 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 from urllib.parse import urlsplit
 
 from scrapy import Request
 
-from ..codec.pools import GIVEN, POOL_ITEM, Pool, PoolItem, proxy_of
+from ..codec.pools import GIVEN, POOL, POOL_ITEM, Pool, PoolItem, proxy_of
 
 #: The headers and fields that Scrapy's middlewares make of what an item has.
 _HEADERS, _FIELDS = ("Cookie", "Proxy-Authorization"), ("_auth_proxy", "_scheme_proxy")
@@ -29,6 +28,8 @@ class Gifts:
         self._has_proxies = any(pool.kind == "proxy" for pool in pools.values())
         # The headers that were given, of which code of the spider may have made copies.
         self._headers: set[tuple[str, str]] = set()
+        # The same for the fields of meta.
+        self._fields: set[tuple[str, str]] = set()
         self.keeps_cookies = False
 
     def give(self, request: Request, items: Iterable[PoolItem]) -> None:
@@ -43,9 +44,10 @@ class Gifts:
             pool = self._pools.get(item.pool, Pool(item.pool))
             if not pool.is_for_worker:
                 request.meta[POOL_ITEM] = item
-            for name, value in self._fields(pool, item).items():
+            for name, value in self._fields_for(pool, item).items():
                 if name not in request.meta:
                     request.meta[name] = value
+                    self._fields.add((name, value))
                     meta.append(name)
             # A key that one site is to have must not go to another, to which it redirects.
             for name, template in () if _has_changed_host(request) else pool.headers.items():
@@ -56,9 +58,9 @@ class Gifts:
         meta.extend(_FIELDS if self._has_proxies else ())
         headers.extend(_HEADERS)
 
-    def _fields(self, pool: Pool, item: PoolItem) -> dict[str, Any]:
+    def _fields_for(self, pool: Pool, item: PoolItem) -> dict[str, str]:
         """Return the fields of ``meta`` that *item* is for."""
-        fields: dict[str, Any] = {}
+        fields: dict[str, str] = {}
         if pool.kind == "proxy":
             fields["proxy"] = proxy_of(item.value)
         for name, template in pool.meta.items():
@@ -81,6 +83,11 @@ class Gifts:
                 headers.pop(name, None)
         if given is not None or isinstance(item, PoolItem):
             meta.pop(POOL_ITEM, None)
+        if meta.get(POOL) is not None:
+            # A callback has passed on fields of its page's meta, and this request has another item.
+            for name, value in self._fields:
+                if meta.get(name) == value:
+                    del meta[name]
         if headers and self._pools:
             self._take_headers(request)
         return given is None and isinstance(item, PoolItem)

@@ -9,7 +9,8 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from scrapy import Request
@@ -28,7 +29,7 @@ from ..codec.pools import (
     quoted_pool,
 )
 from ..codec.retry_after import retry_after
-from ..errors import one_line
+from ..errors import SettingError, one_line
 from ..frontier.messages import Batch
 from ..frontier.replies import Lease, Part, Reply
 from .gifts import Gifts, jar_of
@@ -70,6 +71,7 @@ class _Report:
     """News of an item that Redis does not have.
 
     :ivar answered: when its last answer came, by the monotonic clock; 0: none came.
+    :ivar leases: the leases that were answered, if several requests may have the item.
     """
 
     answered: float = 0.0
@@ -79,6 +81,7 @@ class _Report:
     why: str = ""
     retire: str = ""
     cookies: str | None = None
+    leases: list[str] = field(default_factory=list)
 
     def to_wire(self, now: float) -> dict[str, Any]:
         """Return it as ``lua/store/pool_items.lua`` reads it."""
@@ -89,6 +92,7 @@ class _Report:
             "rest": round(1000 * self.rest),
             "why": self.why,
             "retire": self.retire,
+            "leases": self.leases,
         }
         wire = {name: value for name, value in wire.items() if value or (name == "ago" and value is not None)}
         return wire if self.cookies is None else {**wire, "cookies": self.cookies}
@@ -124,6 +128,7 @@ class Pools(Part):
         # The items of the requests that the engine has, and how many requests have each.
         self._held: dict[Request, list[PoolItem]] = {}
         self._users: Counter[tuple[str, str]] = Counter()
+        self._leases: dict[Request, str] = {}
         self._reports: dict[tuple[str, str], _Report] = {}
         self._is_urgent = False
         # From when on the next request of an item may be sent, by the monotonic clock, as far as this worker
@@ -154,11 +159,7 @@ class Pools(Part):
     @property
     def most(self) -> float:
         """How many leases to have at most: what this worker can begin soon with its own items."""
-        rates = (
-            pool.concurrency / pool.delay
-            for pool in self._pools.values()
-            if pool.is_for_worker and pool.delay
-        )
+        rates = (1 / item.delay for item in self.own.values() if item.delay)
         return min((2 + int(AHEAD * rate) for rate in rates), default=math.inf)
 
     # -- requests that are found -----------------------------------------------------------------
@@ -236,6 +237,7 @@ class Pools(Part):
             contents = self._contents.get((name, lease.item), _Contents())
             item = self._make(name, lease.item, contents)
             mine.insert(0, item)
+            self._leases[request] = lease.name
         if not mine:
             return
         self._hold(request, mine)
@@ -260,12 +262,19 @@ class Pools(Part):
             self._gifts.give(request, {item.pool: item for item in reversed(items)}.values())
 
     def _make(self, pool: str, name: str, contents: _Contents) -> PoolItem:
-        return PoolItem.make(pool, name, contents.value, self._rest, self._retire)
+        made = PoolItem.make(pool, name, contents.value, self._rest, self._retire)
+        with suppress(SettingError):  # another program has changed them
+            made.delay, made.concurrency = self._pool_of(made).limits_of(contents.value)
+        return made
+
+    def _pool_of(self, item: PoolItem) -> Pool:
+        """Return the pool of *item*, also if the settings no longer have it."""
+        return self._pools.get(item.pool) or Pool(item.pool)
 
     def _hold(self, request: Request, items: list[PoolItem]) -> None:
         for item in items:
             key = (item.pool, str(item))
-            pool = self._pools.get(item.pool, Pool(item.pool))
+            pool = self._pool_of(item)
             if pool.keeps_cookies and not pool.is_for_worker and not self._users[key]:
                 self._jars.load(jar_of(item), self._contents.get(key, _Contents()).cookies)
             self._users[key] += 1
@@ -274,12 +283,13 @@ class Pools(Part):
     def finished(self, request: Request) -> None:
         """Note that the engine has finished *request*: report the cookies of its items."""
         self._last_held = time.monotonic()
+        self._leases.pop(request, None)
         for item in self._held.pop(request, ()):
             key = (item.pool, str(item))
             self._users[key] -= 1
             if not self._users[key]:
                 del self._users[key]
-            pool = self._pools.get(item.pool, Pool(item.pool))
+            pool = self._pool_of(item)
             if pool.keeps_cookies:
                 cookies, known = self._jars.dump(jar_of(item)), self._contents.setdefault(key, _Contents())
                 if cookies != known.cookies:
@@ -291,8 +301,8 @@ class Pools(Part):
     def block(self, now: float) -> Block | None:
         """Return why this worker's own items let no request begin; None if they let one begin."""
         for name in self._for_worker:
-            pool, item = self._pools[name], self.own.get(name)
-            if item is None or (pool.delay and self._users[name, str(item)] >= pool.concurrency):
+            item = self.own.get(name)
+            if item is None or (item.delay and self._users[name, str(item)]):
                 return Block(Cause.ITEM)
             if (until := self._next.get((name, str(item)), 0.0)) > now:
                 return Block(Cause.TIME, until)
@@ -315,10 +325,10 @@ class Pools(Part):
         """
         now = latest = time.monotonic()
         for item in self.items_of(request):
-            pool, key = self._pools.get(item.pool, Pool(item.pool)), (item.pool, str(item))
-            if pool.delay:
+            key = item.pool, str(item)
+            if item.delay:
                 at = max(now, self._next.get(key, 0.0))
-                self._next[key] = at + pool.delay
+                self._next[key] = at + item.delay
                 latest = max(latest, at)
         return latest if latest > now else 0.0
 
@@ -332,27 +342,31 @@ class Pools(Part):
         :param header: returns the value of a header.
         """
         for item in self.items_of(request):
-            pool = self._pools.get(item.pool, Pool(item.pool))
+            pool = self._pool_of(item)
             seconds = pool.rest.get(status)
             if seconds == RETRY_AFTER:
                 seconds = retry_after(header("Retry-After"), time.time()) or REST
-            self._answered(item, pool)
+            self._answered(item, request)
             self._judge(item, None if seconds is None else float(seconds), f"status {status}")
 
     def miss(self, request: Request, reason: str) -> None:
         """Note that there was no answer to *request*."""
         for item in self.items_of(request):
-            pool = self._pools.get(item.pool, Pool(item.pool))
-            self._answered(item, pool)
+            pool = self._pool_of(item)
+            self._answered(item, request)
             seconds = pool.rest.get(ERROR)
             if seconds is not None:
                 self._judge(item, REST if seconds == RETRY_AFTER else float(seconds), reason)
 
-    def _answered(self, item: PoolItem, pool: Pool) -> None:
-        now = time.monotonic()
-        self._report(item).answered = now
-        if pool.delay:
-            self._next[item.pool, str(item)] = now + pool.delay
+    def _answered(self, item: PoolItem, request: Request) -> None:
+        report, now = self._report(item), time.monotonic()
+        report.answered = now
+        if item.delay:
+            self._next[item.pool, str(item)] = now + item.delay
+        if item.concurrency > 1 and (lease := self._leases.get(request)):
+            # The delay for its next user has begun.
+            report.leases.append(lease)
+            self._is_urgent = True
 
     def _judge(self, item: PoolItem, seconds: float | None, why: str) -> None:
         report = self._report(item)
@@ -422,8 +436,15 @@ class Pools(Part):
         for pool, item, reason in reply.retired_items:
             self.stats.inc_value("frontier/pool_retired")
             logger.warning(
-                "Item %r of pool %r is retired: %s. To use it again, run: %s add %s ITEM",
-                *(item, pool, one_line(reason), self.command, shlex.quote(pool)),
+                "Item %r of pool %r is retired: %s. To use it again, run: %s add %s %s",
+                *(
+                    item,
+                    pool,
+                    one_line(reason).rstrip("."),
+                    self.command,
+                    shlex.quote(pool),
+                    shlex.quote(item),
+                ),
             )
 
 

@@ -161,7 +161,7 @@ def test_the_name_alone_uses_an_item_again_and_keeps_its_value(
     pools.fill(worker, view)
     before = value_of(server, "carol")
     outcome = add_items(view, "accounts", ["carol", "bob"]).do()
-    assert outcome.text.endswith("'carol', 'bob'. 2 items of these were there before, and are used again")
+    assert outcome.text.endswith("2 items of pool 'accounts' were used again: 'carol', 'bob'")
     assert {items(view)[name].state for name in ("bob", "carol")} == {"free"}
     assert value_of(server, "carol") == before
 
@@ -282,7 +282,7 @@ def test_the_status_has_a_line_for_each_pool(worker: Client, view: View) -> None
     lines = [items_of(pool, "pooled") for pool in status.pools]
     # Every rest has lost some milliseconds by now.
     assert re.sub(r"in [56]\d s|in 1 min", "in 60 s", lines[0]) == (
-        "6 items: 2 free, 1 in use, 2 rest (next in 60 s), 1 retired"
+        "6 items: 2 free, 1 in use, 1 rests, 1 in its delay (next in 60 s), 1 retired"
     )
     assert lines[1:] == [
         "2 items: 2 free, 0 in use, 0 rest, 0 retired",

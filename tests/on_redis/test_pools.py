@@ -282,6 +282,22 @@ def test_an_item_of_a_dead_worker_needs_no_delay_that_is_shorter_than_its_silenc
     assert items(found[-1].leases) == ["alice"]
 
 
+def test_an_item_with_several_users_has_its_next_one_a_delay_after_an_answer(start: Start) -> None:
+    one = start("one", **accounts("alice", concurrency=3, delay=0.3))
+    push(one, *"12345")
+    (lease,) = one.take(9)
+    assert one.take(9) == []
+    report(one, "alice", ago=0)  # of another request, as a login
+    assert one.take(9) == []
+    report(one, "alice", ago=0, leases=[lease.name])
+    assert one.take(9) == []
+    found: list[Lease] = []
+    wait_until(lambda: bool(found.extend(one.take(9)) or found), 10)
+    assert items(found) == ["alice"]
+    one.say(given_back=[found[0].name])
+    assert items(one.take(9)) == ["alice"]
+
+
 def test_an_item_with_limits_of_its_own_has_these(start: Start) -> None:
     one = start("one", **accounts({"name": "alice", "concurrency": 2}, "bob"))
     push(one, *"12345")

@@ -165,7 +165,7 @@ def test_an_item_without_a_name_is_refused_and_not_shown(value: Any) -> None:
 
 
 def test_a_limit_of_an_item_that_is_not_valid_is_refused_and_not_shown() -> None:
-    with pytest.raises(SettingError, match="delay of an item must be valid") as refused:
+    with pytest.raises(SettingError, match="an item must be valid") as refused:
         list(entries(pool(items=[{"name": "alice", "delay": SECRET}]), ()))
     assert SECRET not in str(refused.value)
 
@@ -584,8 +584,44 @@ def test_a_worker_waits_for_the_answer_and_the_delay_of_its_item() -> None:
     assert pools.block(now + 6) is None
 
 
+def test_the_limits_of_an_item_hold_in_the_worker() -> None:
+    pools = for_life(delay=1)
+    own(pools, value={"name": "alice", "rate": "12/m"})
+    request = Request(URL)
+    pools.begins(request, Lease("1.1", "request", 0, b""))
+    hear(pools, request, 200)
+    assert 4.9 < pools.may_be_sent_at(request) - time.monotonic() <= 5
+
+
+def test_workers_that_share_an_item_for_their_lives_can_have_no_delay() -> None:
+    with pytest.raises(SettingError, match="concurrency must be 1"):
+        pool(items=["alice"], delay=1, concurrency=2, **{"for": "worker"})
+    with pytest.raises(SettingError, match="must be valid"):
+        list(entries(pool(items=[{"name": "alice", "concurrency": 2}], delay=1, **{"for": "worker"}), ()))
+
+
+def test_an_answer_is_reported_at_once_if_others_wait_for_its_item() -> None:
+    pools = ours(pool(delay=1, concurrency=2))
+    request = given(pools)
+    hear(pools, request, 200)
+    assert pools.has_news
+    assert reports(pools)["alice"]["leases"] == ["1.1"]
+
+
+def test_a_request_with_a_pool_keeps_no_field_of_another_item() -> None:
+    pools = ours(pool(kind="proxy"))
+    page = given(pools, "p.example")
+    child = Request(
+        URL, meta={"pool": "accounts", "proxy": page.meta["proxy"], "cookiejar": page.meta["cookiejar"]}
+    )
+    pools.forget_given(child)
+    assert child.meta == {"pool": "accounts"}
+
+
 def test_a_worker_has_no_more_leases_than_its_item_allows() -> None:
-    assert for_life(delay=1).most == 4
+    pools = for_life(delay=1)
+    own(pools)
+    assert pools.most == 4
     assert ours().most == float("inf")
 
 

@@ -79,10 +79,12 @@ def add_items(view: View, name: str, texts: Sequence[str]) -> Operation:
         return len(found)
 
     def sentence(count: int, mood: Mood) -> str:
+        names = _named(list(found))
+        if again == count:
+            return f"{counted(count, 'item')} of pool {shown(name)} {mood.be(count)} used again: {names}"
         has = f". {counted(again, 'item')} of these {mood.was if again == 1 else mood.were} there before"
-        return (
-            f"{counted(count, 'item')} {mood.be(count)} added to pool {shown(name)}: {_named(list(found))}"
-            + (f"{has}, and {mood.is_ if again == 1 else 'are'} used again" if again else "")
+        return f"{counted(count, 'item')} {mood.be(count)} added to pool {shown(name)}: {names}" + (
+            f"{has}, and {mood.is_ if again == 1 else 'are'} used again" if again else ""
         )
 
     return Operation(sentence, lambda: len(found), do)
@@ -235,6 +237,8 @@ def _entry(pool: Pool, text: str, known: Collection[str], of_settings: dict[str,
             return of_settings[name]
         if name in known:
             return _Entry(name)
+        if of_settings and all(one.value.startswith("{") for one in of_settings.values()):
+            raise ValueError("the items of this pool are JSON objects, and none of them has this name")
     if pool.kind == "proxy" or (isinstance(value, str) and "://" in value):
         proxy_of(value)
     return _Entry(*pool.entry(value))

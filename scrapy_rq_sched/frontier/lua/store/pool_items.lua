@@ -12,6 +12,7 @@
 --   next            the time from which its next request may begin
 --   rests, why      the time until which it rests, and why
 --   retired         why it is out of use
+--   awaits          the user that got it last, and has no answer yet: with a delay, and if it may have several users
 --   bad, used       how many bad answers it had in a row; how often it was given
 --   is_set          '1': it is from the settings
 -- POOL_USES: which items are in use, members '<pool> <item> <worker>/<lease>'; without a lease if the worker has it for its
@@ -57,10 +58,15 @@ function pool_items.uses_of(pool, item)
   return pool_items.on_set('ZLEXCOUNT', POOL_USES, '[' .. name .. ' ', '(' .. name .. '!')
 end
 
+-- -> whether the delay of an item has not begun, because its last user has no answer yet
+local function is_awaited(pool, item, its)
+  return its.awaits and pool_items.on_set('ZSCORE', POOL_USES, pool .. ' ' .. item .. ' ' .. its.awaits)
+end
+
 -- -> from when an item may be given
 local function free_from(pool, item, its)
   local _, concurrency = pool_items.limits_of(pool, its)
-  if its.retired or pool_items.uses_of(pool, item) >= concurrency then return 'inf' end
+  if its.retired or pool_items.uses_of(pool, item) >= concurrency or is_awaited(pool, item, its) then return 'inf' end
   return decimal(math.max(number_of(its.next, 0), number_of(its.rests, 0)))
 end
 
@@ -106,7 +112,8 @@ function pool_items.rest(pool, item, time, why)
 end
 
 -- What *worker* reports of an item: a table with some of the fields ago (milliseconds since its last answer), rest
--- (milliseconds), why, bad (how many bad answers it had), good (there was a good one before them), retire (the reason), cookies
+-- (milliseconds), why, bad (how many bad answers it had), good (there was a good one before them), retire (the reason), cookies,
+-- leases (that were answered)
 function pool_items.hear(pool, item, report, worker)
   local its = pool_items.read(pool, item)
   if not its.value then return end
@@ -124,6 +131,9 @@ function pool_items.hear(pool, item, report, worker)
       set('rests', decimal(rests))
       set('why', report.why or '')
     end
+  end
+  for _, lease in ipairs(report.leases or {}) do
+    if its.awaits == worker .. '/' .. lease then set('awaits', '') end
   end
   if report.cookies then set('cookies', report.cookies) end
   if #fields > 0 then pool_items.write(pool, item, unpack(fields)) end

@@ -60,9 +60,9 @@ local function take(pool, user)
   local its = pool_items.read(pool, item)
   local delay, concurrency = pool_items.limits_of(pool, its)
   pool_items.on_set('ZADD', POOL_USES, 0, pool .. ' ' .. item .. ' ' .. user)
-  -- A single user's delay begins with its answer.
-  local gap = concurrency > 1 and delay or 0
-  pool_items.write(pool, item, 'used', whole(number_of(its.used, 0) + 1), 'next', later(its, gap))
+  -- The delay begins with the answer: so the next user comes after that.
+  local awaits = concurrency > 1 and delay > 0 and user or ''
+  pool_items.write(pool, item, 'used', whole(number_of(its.used, 0) + 1), 'next', later(its, 0), 'awaits', awaits)
   pool_items.settle(pool, item)
   return item
 end
