@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,8 @@ _FIELDS = (
     *("rest", "retire_after", "cookies", "headers", "meta"),
 )
 _NAMES = ("name", "user", "username", "login", "email")
+#: A host and its port.
+_ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]*\]|[^:/?#\[\]]+)(:[0-9]{1,5}(?![0-9]))?")
 #: How many digits of a hash stand for a secret.
 _DIGITS = 8
 
@@ -189,7 +192,7 @@ class Pool:
         fields = item.value if isinstance(item.value, dict) else {"item": item.value}
         try:
             return template.format_map({"name": str(item), **fields})
-        except (KeyError, IndexError, AttributeError):
+        except (KeyError, IndexError, AttributeError, TypeError, ValueError):
             raise ValueError(
                 f"item {str(item)!r} of pool {self.name!r} lacks a field of the template {template!r}"
             ) from None
@@ -212,17 +215,21 @@ def name_of(value: Any, kind: str = "") -> str:
         return f"key-{hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]}"
     # A URL may have a login, with a password.
     login, _, host = text.rpartition("://")[2].rpartition("@")
-    user, host = login.partition(":")[0], _without_password(host.partition("/")[0] if "://" in text else host)
+    user = login.partition(":")[0]
+    if "://" in text or login or ":" in text:
+        host = _address(host, is_host=kind == "proxy" or "://" in text or bool(login))
     return f"{user}@{host}" if user else host
 
 
-def _without_password(text: str) -> str:
-    """Return *text*, but for what comes after ``host:port``, or after a colon if it is no port."""
-    first, colon, rest = text.partition(":")
-    if not colon or text.startswith("["):  # or it is an IPv6 address
-        return text
-    port = rest.partition(":")[0]
-    return f"{first}:{port}" if port.isdecimal() else first
+def _address(text: str, is_host: bool) -> str:
+    """Return the host and the port with which *text* begins, and nothing after it.
+
+    :param is_host: whether it must be a host; else it can also be ``name:password``.
+    """
+    found = _ADDRESS.match(text)
+    if found is None or not (is_host or found["host"].startswith("[") or "." in found["host"]):
+        return re.split("[:/?#]", text)[0]
+    return found[0]
 
 
 def proxy_of(value: Any) -> str:

@@ -265,14 +265,14 @@ class Reply:
     groups_finished: tuple[tuple[str, int], ...] = ()
     #: The items of the leases, and those that this worker has for its life from now on, each with its pool,
     #: its name, its value and its cookies, both in JSON; the pool of which it needs one and has none; and the
-    #: items that its reports have retired, each with its pool and the reason.
+    #: items that its reports have retired, each with its pool, the reason, and whether others are left.
     pool_items: tuple[tuple[str, str, str, str], ...] = ()
     own_items: tuple[tuple[str, str, str, str], ...] = ()
     lacks_item: str = ""
     #: When an item is free for which requests wait, in milliseconds; None if that is not known, or if there
     #: is one.
     next_item: float | None = None
-    retired_items: tuple[tuple[str, str, str], ...] = ()
+    retired_items: tuple[tuple[str, str, str, bool], ...] = ()
     #: Whether the frontier does not know the pools of this worker's settings.
     wants_pools: bool = False
     #: How many slots have waiting requests; 0 if no slot has limits.
@@ -376,8 +376,8 @@ class Reply:
             next_item=head.get("next_item"),
             lacks_item=unquote(head.get("lacks_item", "")),
             retired_items=tuple(
-                (unquote(pool), unquote(item), reason)
-                for pool, item, reason in head.get("retired_items") or ()
+                (unquote(pool), unquote(item), reason, are_left)
+                for pool, item, reason, are_left in head.get("retired_items") or ()
             ),
             wants_pools=head.get("wants_pools", False),
             slots=head.get("slots", 0),

@@ -16,8 +16,8 @@ LIMITS: dict[BottleneckName, str] = {
     "redis": "redis: the workers wait for it; more workers would not help",
     "needs": "needs: what waits is for workers that offer what it needs (FRONTIER_OFFERS); more of these "
     "would help",
-    "pool": "pool: what waits needs items of pools (FRONTIER_POOLS), which are in use or rest; more items "
-    "would help",
+    "pool": "pool: what waits needs items of pools (FRONTIER_POOLS), which are in use, rest or are retired; "
+    "more items would help",
     "none": "no known limit",
 }
 

@@ -27,9 +27,9 @@ class Gifts:
         self._pools = pools
         self._has_proxies = any(pool.kind == "proxy" for pool in pools.values())
         # The headers that were given, of which code of the spider may have made copies.
-        self._headers: set[tuple[str, str]] = set()
+        self._headers: dict[str, set[bytes]] = {}
         # The same for the fields of meta.
-        self._fields: set[tuple[str, str]] = set()
+        self._fields: dict[str, set[str]] = {}
         self.keeps_cookies = False
 
     def give(self, request: Request, items: Iterable[PoolItem]) -> None:
@@ -47,13 +47,13 @@ class Gifts:
             for name, value in self._fields_for(pool, item).items():
                 if name not in request.meta:
                     request.meta[name] = value
-                    self._fields.add((name, value))
+                    self._fields.setdefault(name, set()).add(value)
                     meta.append(name)
             # A key that one site is to have must not go to another, to which it redirects.
             for name, template in () if _has_changed_host(request) else pool.headers.items():
                 value = pool.filled(template, item)
                 request.headers[name] = value
-                self._headers.add((name, value))
+                self._headers.setdefault(name, set()).add(value.encode())
                 headers.append(name)
         meta.extend(_FIELDS if self._has_proxies else ())
         headers.extend(_HEADERS)
@@ -85,8 +85,8 @@ class Gifts:
             meta.pop(POOL_ITEM, None)
         if meta.get(POOL) is not None:
             # A callback has passed on fields of its page's meta, and this request has another item.
-            for name, value in self._fields:
-                if meta.get(name) == value:
+            for name, values in self._fields.items():
+                if isinstance(value := meta.get(name), str) and value in values:
                     del meta[name]
         if headers and self._pools:
             self._take_headers(request)
@@ -94,8 +94,8 @@ class Gifts:
 
     def _take_headers(self, request: Request) -> None:
         """Take the headers from a copy with another ``meta``, which does not tell what was given."""
-        for name, value in self._headers:
-            if request.headers.get(name) == value.encode():
+        for name, values in self._headers.items():
+            if request.headers.get(name) in values:
                 request.headers.pop(name)
         if self.keeps_cookies and not request.meta.get("dont_merge_cookies"):
             request.headers.pop("Cookie", None)

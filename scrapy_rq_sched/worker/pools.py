@@ -433,7 +433,7 @@ class Pools(Part):
                 self._jars.load(jar_of(own), cookies)
                 logger.info("This worker has item %r of pool %r", item, pool)
         self.own.pop(reply.lacks_item, None)
-        for pool, item, reason in reply.retired_items:
+        for pool, item, reason, are_left in reply.retired_items:
             self.stats.inc_value("frontier/pool_retired")
             logger.warning(
                 "Item %r of pool %r is retired: %s. To use it again, run: %s add %s %s",
@@ -446,6 +446,12 @@ class Pools(Part):
                     shlex.quote(item),
                 ),
             )
+            if not are_left:
+                logger.error(
+                    "All items of pool %r are retired: requests that need one wait. To see why, and to use "
+                    "them again, run: %s",
+                    *(pool, self.command),
+                )
 
 
 def _value(text: str) -> Any:

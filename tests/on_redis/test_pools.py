@@ -327,7 +327,7 @@ def test_an_item_is_retired_after_so_many_bad_answers_in_a_row(start: Start, ser
     assert report(one, "alice", bad=2, why="status 403").retired_items == ()
     assert report(one, "alice", good=True, bad=2, why="status 403").retired_items == ()
     retired = report(one, "alice", bad=1, why="status 403").retired_items
-    assert retired == (("accounts", "alice", "3 bad answers in a row, the last one: status 403"),)
+    assert retired == (("accounts", "alice", "3 bad answers in a row, the last one: status 403", False),)
     assert one.take(1) == []
     events = [json.loads(fields[b"event"]) for _, fields in server.xrange(at(server, "events"))]
     (event,) = [event for event in events if event["type"] == "item_retired"]

@@ -143,6 +143,12 @@ def test_the_text_of_a_pool_shows_no_item() -> None:
         (f"http://proxy.example:80:alice:{SECRET}", "", "proxy.example:80"),
         (f"proxy.example:80:alice:{SECRET}", "", "proxy.example:80"),
         (f"alice:{SECRET}", "", "alice"),
+        ("alice:1234", "", "alice"),
+        ("proxy:1234", "proxy", "proxy:1234"),
+        ("10.0.0.1:1234", "", "10.0.0.1:1234"),
+        (f"[::1]:80:alice:{SECRET}", "", "[::1]:80"),
+        (f"http://proxy.example#{SECRET}", "", "proxy.example"),
+        (f"http://proxy.example?key={SECRET}", "", "proxy.example"),
         ("[::1]:80", "proxy", "[::1]:80"),
         ({"name": "A", "user": "alice"}, "", "A"),
         ({"username": "alice", "password": SECRET}, "", "alice"),
@@ -217,6 +223,12 @@ def test_a_template_with_a_field_that_an_item_lacks_is_refused_at_the_start() ->
             entries(pool(items=[{"name": "alice", "key": SECRET}], headers={"Authorization": "{token}"}), ())
         )
     assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize("template", ["{item[abc]}", "{item.x}", "{0}", "{", "{item!z}"])
+def test_a_template_that_cannot_be_filled_is_refused_at_the_start(template: str) -> None:
+    with pytest.raises(SettingError, match="of the template"):
+        list(entries(pool(items=["alice"], headers={"X": template}), ()))
 
 
 def test_a_proxy_needs_a_url() -> None:
@@ -507,9 +519,15 @@ def test_code_of_the_spider_lets_an_item_rest_or_retires_it() -> None:
 
 def test_a_retired_item_is_logged_once_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     pools = ours()
-    pools.applied(Reply("1", retired_items=(("accounts", "alice", "status 403"),)))
+    pools.applied(Reply("1", retired_items=(("accounts", "alice", "status 403", True),)))
     assert "Item 'alice' of pool 'accounts' is retired: status 403" in caplog.text
     assert pools.stats.get_value("frontier/pool_retired") == 1
+
+
+def test_the_retirement_of_the_last_item_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    ours().applied(Reply("1", retired_items=(("accounts", "alice", "banned", False),)))
+    assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR"]
+    assert "All items of pool 'accounts' are retired" in caplog.text
 
 
 # -- for the life of a worker --------------------------------------------------------------------------
@@ -646,7 +664,7 @@ def test_no_log_shows_the_value_or_the_cookies_of_an_item(caplog: pytest.LogCapt
     request = given(pools, f"http://alice:{SECRET}@p.example", cookies=f'[["{SECRET}"]]')
     hear(pools, request, 403)
     request.meta["pool_item"].retire("banned")
-    pools.applied(Reply("1", retired_items=(("accounts", "alice", "banned"),)))
+    pools.applied(Reply("1", retired_items=(("accounts", "alice", "banned", True),)))
     pools.finished(request)
     life = for_life()
     own(life, value={"name": "alice", "password": SECRET}, cookies=SECRET)

@@ -29,6 +29,8 @@ def clear_frontier(view: View, forces: bool = False, keep: Collection[str] = ())
         raise _alive(view, status.alive)
     parts = ("waiting", "leased", "delayed", "following", *KEEPABLE)
     contents: dict[str, int] = {name: getattr(status, name) for name in parts if name not in keep}
+    # With their rests and their cookies.
+    contents["items of pools"] = sum(pool.items for pool in status.pools)
     listed = ", ".join(f"{count:,} {name}" for name, count in contents.items() if count) or "it was empty"
     total, remarks = sum(contents.values()), ""
     try:

@@ -44,7 +44,7 @@ if header.pool_reports and not step.repeated then
     local reason = pool_items.hear(pool, item, its, step.worker)
     if reason then
       step.retired_items = step.retired_items or {}
-      step.retired_items[#step.retired_items + 1] = {pool, item, reason}
+      step.retired_items[#step.retired_items + 1] = {pool, item, reason, pool_items.are_left(pool)}
     end
   end
 end

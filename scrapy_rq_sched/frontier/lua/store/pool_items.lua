@@ -102,6 +102,14 @@ function pool_items.retire(pool, item, reason, worker)
   return true
 end
 
+-- -> whether any item of a pool is not retired
+function pool_items.are_left(pool)
+  for _, item in ipairs(pool_items.on_set('ZRANGE', POOL_ITEMS .. pool, 0, -1)) do
+    if not pool_items.read(pool, item).retired then return true end
+  end
+  return false
+end
+
 -- Let an item rest until *time*.
 function pool_items.rest(pool, item, time, why)
   local its = pool_items.read(pool, item)
