@@ -173,6 +173,8 @@ class Frontier:
         :raises SettingError: if the items of a pool in this worker's settings are not valid.
         :raises FrontierMismatchError: if the frontier was made with other settings.
         """
+        # Before this worker joins: it must not count as alive if its settings are not valid.
+        self._read_pools()
         # Load the script now, while there is time. Otherwise the first exchange would need two round trips.
         self._exchange.load(self.keys.requests)
         flags = (
@@ -232,13 +234,16 @@ class Frontier:
 
         :raises SettingError: if an item is not valid.
         """
-        if not self._pools_sent:
+        self._read_pools()
+        self._fill_pools(keys=self._all_keys, args=self._pools_sent)
+
+    def _read_pools(self) -> None:
+        if self.config.pools and not self._pools_sent:
             arguments: list[Any] = []
             for pool in self.config.pools:
                 items = list(entries(pool, items_at(self.server, pool.key)))
                 arguments += [pool.wire_name, pool.limits, len(items), *itertools.chain(*items)]
             self._pools_sent = ["fill", self.worker, len(self.config.pools), *arguments]
-        self._fill_pools(keys=self._all_keys, args=self._pools_sent)
 
     def _sent(self, arguments: Sequence[Any]) -> Reply:
         """Send an exchange, and wait for replicas if the settings ask for it."""

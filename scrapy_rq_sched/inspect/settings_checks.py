@@ -10,6 +10,7 @@ from scrapy.utils.misc import load_object
 from .. import connection, feeds, serializers
 from ..addon import Addon
 from ..assembly.queue import load_queue_class
+from ..codec.pools import entries
 from ..dupefilter import CompactDupeFilter, RFPDupeFilter
 from ..engine.remarks import remarks
 from ..errors import SettingError
@@ -62,11 +63,21 @@ def check_settings(settings: Any) -> Iterator[Finding]:
     except SettingError as error:
         yield problem(_SUBJECT, str(error), "Correct it: no crawl can start with it")
         return
+    found += _pools(read)
     yield from found
     if not found:
         yield ok(_SUBJECT, "all settings are valid and consistent")
     if is_project(settings):
         yield from _items(settings, read)
+
+
+def _pools(read: FrontierSettings) -> Iterator[Finding]:
+    """Check the items of pools that are in the settings and in files."""
+    for pool in read.pools:
+        try:
+            list(entries(pool, ()))
+        except SettingError as error:
+            yield problem(_SUBJECT, str(error), "Correct it: no worker can start with it")
 
 
 def _scheduler(settings: Any, read: FrontierSettings) -> Iterator[Finding]:

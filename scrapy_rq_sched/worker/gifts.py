@@ -33,17 +33,16 @@ class Gifts:
         self.keeps_cookies = False
 
     def give(self, request: Request, items: Iterable[PoolItem]) -> None:
-        """Give *request* what *items* are for. What it has already counts; then the first item.
+        """Give *request* what *items* are for, at least one. What it has already counts; then the first item.
 
         :raises ValueError: if an item lacks what its pool's settings need.
         """
         meta, headers = list[str](), list[str]()
         items = list(items)
         request.meta[GIVEN] = {"meta": meta, "headers": headers, "pools": [item.pool for item in items]}
+        request.meta[POOL_ITEM] = items[0]
         for item in items:
             pool = self._pools.get(item.pool, Pool(item.pool))
-            if not pool.is_for_worker:
-                request.meta[POOL_ITEM] = item
             for name, value in self._fields_for(pool, item).items():
                 if name not in request.meta:
                     request.meta[name] = value

@@ -111,7 +111,7 @@ class Pools(Part):
     :ivar stats: Scrapy's statistics collector.
     :ivar command: the command line that shows and changes pools.
     :ivar closing: whether the spider closes, so that it needs no more items.
-    :ivar own: the items that this worker has for its life, by pool.
+    :ivar own: the items that this worker has for its life, by pool; if it has none now, those that it had.
     """
 
     def __init__(self, pools: Iterable[Pool]) -> None:
@@ -136,6 +136,8 @@ class Pools(Part):
         self._next: dict[tuple[str, str], float] = {}
         self._warned: set[str] = set()
         self._rests = 0
+        # Whether this worker lacks an item that it needs for its life.
+        self._lacks_item = False
         # When this worker last had a request, by the monotonic clock.
         self._last_held = time.monotonic()
 
@@ -221,8 +223,11 @@ class Pools(Part):
     # -- requests that begin, and end ------------------------------------------------------------
 
     def lacks_item(self, request: Request, lease: Lease) -> bool:
-        """Return whether *request* must be queued again, because it came without the item that it needs."""
-        return bool(self._pools) and not lease.item and self.cannot_have_item(request)
+        """Return whether *request* came without the item that it needs, or needs one of an unknown pool.
+
+        Another program or version may have queued it.
+        """
+        return self.are_kept and bool(self._pools) and not lease.item and request.meta.get(POOL) is not None
 
     def begins(self, request: Request, lease: Lease | None) -> None:
         """Give *request*, which is about to be crawled, its item, and what this worker's own items are for.
@@ -252,14 +257,14 @@ class Pools(Part):
         if not self._pools or request in self._held:
             return
         item = request.meta.get(POOL_ITEM)
-        items = [*([item] if isinstance(item, PoolItem) else ()), *self.own.values()]
+        items = _one_of_each((item, *self.own.values()))
         if GIVEN in request.meta:
             # It is a redirect of such a request, perhaps to another host, or has a copy of a page's meta.
             self._gifts.take_back(request)
             if isinstance(item, PoolItem):
                 request.meta[POOL_ITEM] = item
         if items:
-            self._gifts.give(request, {item.pool: item for item in reversed(items)}.values())
+            self._gifts.give(request, items)
 
     def _make(self, pool: str, name: str, contents: _Contents) -> PoolItem:
         made = PoolItem.make(pool, name, contents.value, self._rest, self._retire)
@@ -302,7 +307,7 @@ class Pools(Part):
         """Return why this worker's own items let no request begin; None if they let one begin."""
         for name in self._for_worker:
             item = self.own.get(name)
-            if item is None or (item.delay and self._users[name, str(item)]):
+            if item is None or self._lacks_item or (item.delay and self._users[name, str(item)]):
                 return Block(Cause.ITEM)
             if (until := self._next.get((name, str(item)), 0.0)) > now:
                 return Block(Cause.TIME, until)
@@ -312,11 +317,11 @@ class Pools(Part):
 
     def items_of(self, request: Request) -> list[PoolItem]:
         """Return the items with which *request* is sent, also if it is not one of the scheduler's."""
-        if not self._pools:
-            return []
+        if request in self._held or not self._pools:
+            return self._held.get(request, [])
         item = request.meta.get(POOL_ITEM)
         own = self.own.values() if GIVEN in request.meta else ()
-        return list({item.pool: item for item in (item, *own) if isinstance(item, PoolItem)}.values())
+        return _one_of_each((item, *own))
 
     def may_be_sent_at(self, request: Request) -> float:
         """Return when *request* may be sent because of its items, and note that it is sent then.
@@ -412,7 +417,7 @@ class Pools(Part):
         self._reports, self._is_urgent = {}, False
         if not self.closing:
             batch.own_items = {
-                quoted_pool(name): quoted(self.own[name]) if name in self.own else ""
+                quoted_pool(name): "" if self._lacks_item else quoted(self.own.get(name, ""))
                 for name in self._for_worker
             }
             batch.own_in_flight = sorted(
@@ -431,8 +436,10 @@ class Pools(Part):
                 contents = self._contents[pool, item] = _Contents(_value(value), cookies)
                 own = self.own[pool] = self._make(pool, item, contents)
                 self._jars.load(jar_of(own), cookies)
+                self._last_held = time.monotonic()
                 logger.info("This worker has item %r of pool %r", item, pool)
-        self.own.pop(reply.lacks_item, None)
+        # The callbacks of requests that are in flight may still look for the last ones.
+        self._lacks_item = bool(reply.lacks_item)
         for pool, item, reason, are_left in reply.retired_items:
             self.stats.inc_value("frontier/pool_retired")
             logger.warning(
@@ -452,6 +459,15 @@ class Pools(Part):
                     "them again, run: %s",
                     *(pool, self.command),
                 )
+
+
+def _one_of_each(items: Iterable[Any]) -> list[PoolItem]:
+    """Return those of *items* that are items, the first one of each pool."""
+    found: dict[str, PoolItem] = {}
+    for item in items:
+        if isinstance(item, PoolItem):
+            found.setdefault(item.pool, item)
+    return list(found.values())
 
 
 def _value(text: str) -> Any:

@@ -390,7 +390,7 @@ def test_an_export_has_the_states_of_items_and_nothing_secret(
     file = exported(view)
     assert SECRET.encode() not in file
     copy = imported(file, settings)
-    assert server.hget("copy:meta", "item_wanted accounts") is None
+    assert server.hget("copy:meta", "item_wanted") is None
     # The workers of the copy have the same settings.
     second = pools.start(server, "copy", "w-2")
     assert {name: state for name, state in states(copy).items() if not name.startswith("keys/")} == {

@@ -84,8 +84,8 @@ def test_the_item_of_a_worker_that_dies_at_the_end_is_free_in_the_next_crawl(
 def test_an_idle_worker_leaves_its_item_to_one_that_waits(server: redis.Redis, join: Join) -> None:
     idle, waiting = join("a", bounds=LIFE), join("b", bounds=LIFE)
     assert idle.say(own_items={"life": ""}, in_hand=0).order is Order.CRAWL
-    assert waiting.say(own_items={"life": ""}, in_hand=0).order is Order.ITEM
+    assert waiting.say(own_items={"life": ""}, in_hand=0, busy=True).order is Order.ITEM
     assert idle.say(own_items={"life": "alice"}, idle=1000, in_hand=0).order is Order.CRAWL
     assert idle.say(own_items={"life": "alice"}, idle=6000, in_hand=0).order is Order.ITEM
-    assert waiting.say(own_items={"life": ""}, in_hand=0).order is Order.CRAWL
+    assert waiting.say(own_items={"life": ""}, in_hand=0, busy=True).order is Order.CRAWL
     assert uses(server) == ["life alice b/"]

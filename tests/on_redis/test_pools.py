@@ -475,10 +475,50 @@ def test_a_worker_that_counted_as_dead_and_is_back_has_an_item_of_its_own(start:
 def test_an_idle_worker_leaves_its_item_to_one_that_has_none(start: Start) -> None:
     one, other = start("one", **for_life("alice")), start("other", **for_life("alice"))
     beat(one)
-    beat(other)
+    beat(other, busy=True)
     assert beat(one, "alice", idle=4000).order == Order.CRAWL
     assert beat(one, "alice", idle=6000).order == Order.ITEM
     assert beat(other, idle=9000).own_items[0][:2] == ("accounts", "alice")
+
+
+def test_two_idle_workers_with_nothing_to_do_leave_each_other_alone(start: Start) -> None:
+    one, other = start("one", **for_life("alice")), start("other", **for_life("alice"))
+    beat(one)
+    beat(other)
+    assert beat(one, "alice", idle=6000).order == Order.CRAWL
+
+
+def of_two_pools(*names: str) -> dict[str, Any]:
+    return {"pools": tuple(Pool(name, items=(f"{name}-1",), is_for_worker=True) for name in names)}
+
+
+def test_a_worker_has_an_item_of_each_pool_or_none(start: Start, server: redis.Redis) -> None:
+    one, other = start("one", **of_two_pools("acc", "px")), start("other", **of_two_pools("acc", "px"))
+    one.say(own_items={"acc": ""})
+    other.say(own_items={"px": ""})
+    wants = {"acc": "", "px": ""}
+    assert one.say(own_items=wants).lacks_item == "px"
+    assert users(server) == [b"px px-1 other/"]
+    reply = other.say(own_items=wants)
+    assert {name for name, *_ in reply.own_items} == {"acc", "px"}
+
+
+def test_a_worker_that_has_lost_its_place_leaves_its_item(start: Start, server: redis.Redis) -> None:
+    one = start("one", lease=0.3, max_workers=1, **for_life("alice"))
+    beat(one)
+    seconds, _ = server.time()
+    server.zadd(at(server, "places"), {"another": 1000 * seconds + 60_000})
+    server.zrem(at(server, "places"), "one")
+    if beat(one, "alice").order == Order.WAIT:
+        assert users(server) == []
+    else:
+        pytest.fail("the worker still has its place")
+
+
+def test_a_worker_with_items_that_cannot_be_read_has_not_joined(start: Start, server: redis.Redis) -> None:
+    with pytest.raises(SettingError, match="cannot be read"):
+        start("one", pools=(Pool("accounts", file="nowhere"),))
+    assert not server.exists(at(server, "workers"))
 
 
 def test_an_idle_worker_keeps_its_item_while_another_has_requests(start: Start) -> None:

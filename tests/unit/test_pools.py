@@ -434,9 +434,13 @@ def test_a_request_of_code_of_the_spider_with_a_copy_of_a_pages_meta_uses_its_it
     assert inline.headers["X-Key"] == b"alice"
 
 
-@pytest.mark.parametrize("value", [["accounts"], {"a": 1}, 5, None])
-def test_a_request_with_another_value_than_a_pool_needs_no_item(value: Any) -> None:
-    assert not ours().lacks_item(Request(URL, meta={"pool": value}), lease(item=""))
+@pytest.mark.parametrize("value", [["accounts"], {"a": 1}, 5, "nope"])
+def test_a_queued_request_of_an_unknown_pool_is_not_crawled_without_an_item(value: Any) -> None:
+    pools, request = ours(), Request(URL, meta={"pool": value})
+    assert pools.lacks_item(request, lease(item=""))
+    with pytest.raises(ValueError, match="must be one of the pools"):
+        pools.lane(request, "")
+    assert not pools.cannot_have_item(request)
 
 
 def test_a_request_of_code_of_the_spider_keeps_the_delay_of_its_item() -> None:
@@ -548,7 +552,24 @@ def test_a_worker_begins_nothing_without_its_item() -> None:
     assert pools.block(0) is None
     pools.applied(Reply("1", lacks_item="accounts"))
     assert pools.block(0) is not None
-    assert pools.own == {}
+    own(pools)
+    assert pools.block(0) is None
+
+
+def test_a_callback_finds_the_item_of_its_page_though_the_worker_has_lost_it() -> None:
+    pools = for_life(rest={403: 60})
+    own(pools)
+    request = Request(URL)
+    pools.begins(request, Lease("1.1", "request", 0, b""))
+    pools.applied(Reply("1", lacks_item="accounts"))
+    assert pools.own["accounts"] == "alice"
+    batch = Batch(1)
+    pools.fill(batch)
+    assert (batch.own_items, batch.own_in_flight) == ({"accounts": ""}, ["accounts"])
+    own(pools, "bob", "bob")
+    hear(pools, request, 403)
+    assert reports(pools).keys() == {"alice"}
+    assert request.meta["pool_item"] == "alice"
 
 
 def test_the_items_of_a_worker_are_for_its_spider() -> None:
@@ -564,7 +585,7 @@ def test_every_request_of_a_worker_uses_its_item() -> None:
     request = Request(URL)
     pools.begins(request, Lease("1.1", "request", 0, b""))
     assert request.meta["proxy"] == "http://p.example"
-    assert "pool_item" not in request.meta
+    assert request.meta["pool_item"] == "alice"
 
 
 def test_a_robots_txt_goes_through_the_proxy_of_the_worker() -> None:

@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots/slots, slots/lanes, store/groups, store/pools, store/pool_items, store/put_back, fleet/permits, fleet/renew, fleet/export_notes, number_of, exchange/header, exchange/slot_admission
+-- Needs: keys, queue, slots/slots, slots/lanes, store/groups, store/pools, store/put_back, fleet/permits, fleet/renew, fleet/export_notes, number_of, exchange/header, exchange/own_items, exchange/slot_admission
 -- The begin of an exchange: note that the worker is alive, recognise the exchange, and find the orders for the worker.
 --
 -- step: the state of this exchange
@@ -12,8 +12,6 @@
 --   repeated: this exchange was applied before; rewound: Redis has come back with older data
 --   membership: 1: the worker had counted as dead; 2: its leases went back to the queue because of older data
 --   has_pools: whether the crawl uses pools; offers: what the worker offers, but for the pools without a free item; pool_items: see exchange/make_leases.lua
---   own_items: pool -> {item, value, cookies}, new items that the worker has for its life; lacks_item: a pool of which it
---     needs one, and there is none; wants_pools: whether the pools of its settings must be sent
 --   over: the crawl was finished and cleared without this worker
 --   order: '', 'wait' (for a place), 'item' (of a pool), 'pause', 'drain' or 'stop'; want, want_seeds: the maximum that it is given
 --   lost: data that disappeared though no script removed it
@@ -106,28 +104,6 @@ local function lost_data(step)
   return ''
 end
 
--- How many exchanges of a worker that lacks an item look once for uses of workers that are gone.
-local CHECKED = 16
-
--- Look whether the pools of the worker's settings are there, and give it the items that it has for its life: pool -> the item
--- that it knows. It begins nothing without them.
-local function learn_pools(step)
-  step.wants_pools = not pools.are_used() or nil
-  local in_flight = {}
-  for _, pool in ipairs(header.own_in_flight or {}) do in_flight[pool] = true end
-  for pool, known in pairs(header.own_items or {}) do
-    local item = pools.are_used() and pools.of_worker(pool, step.worker, header.idle or 0, in_flight[pool])
-    if not item then
-      step.lacks_item = step.lacks_item or pool
-    elseif item ~= known then
-      step.own_items = step.own_items or {}
-      step.own_items[pool] = {item, unpack(pool_items.contents(pool, item))}
-    end
-  end
-  if step.lacks_item and step.order == '' then step.order = 'item' end
-  if step.lacks_item and header.exchange % CHECKED == 0 then pools.check_uses() end
-end
-
 local ORDERS = {paused = 'pause', draining = 'drain'}
 
 -- Find the orders for this worker. An order to stop does not concern workers that joined after it.
@@ -145,7 +121,7 @@ function begin.orders(step)
   local joined = meta.stop and tonumber(step.before.joined)
   if joined and joined < (tonumber(meta.stop) or 0) then step.order = 'stop' end
   export_notes.on = meta.exporting and number_of(meta.exporting, 0) > step.now
-  if header.pools and not step.over then learn_pools(step) end
+  if header.pools and not step.over then own_items.learn(step) end
   if step.over or step.order ~= '' then step.want, step.want_seeds = 0, 0 end
 end
 

@@ -96,7 +96,7 @@ local function reply(step)
   local n_slots = is_limited and slots.count() or nil
   local sleeps = next_turn and next_turn > slots.now()
   if not step.over then conditions.note(step, leased, sleeps) end
-  local is_for_others = in_vain and slots.has_lanes and is_all_for_others(offers)
+  local is_for_others = in_vain and step.waiting > 0 and slots.has_lanes and is_all_for_others(offers)
   local why = step.why or is_for_others and is_item_awaited and 'pool' or sleeps and 'delay' or is_for_others and 'needs' or nil
   local head = cjson.encode({
     membership = unless_zero(step.membership), duplicates = step.duplicates, stored = unless_zero(step.stored),

@@ -1,15 +1,12 @@
--- Needs: keys, number_of, slots/slots, slots/lanes, store/leases, store/pool_items, fleet/fleet
+-- Needs: keys, number_of, slots/slots, slots/lanes, store/leases, store/pool_items
 -- The users of the items of pools: see store/pool_items.lua.
 --
 -- A request that needs an item waits in a lane: the pool's name, after '~', is the last of its needs, and a worker that has the
 -- pool in its settings offers it. The name of the item is in the lease, after a '#': it is in use as long as the lease is there.
--- META's field pools is there if the crawl uses any; its field 'item_wanted <pool>' has the worker that lacked an item for its
--- life last, and when.
+-- META's field pools is there if the crawl uses any.
 local pools = {}
 -- How many uses are looked at to find those of workers that are gone.
 local LOOKED_AT = 10000
--- Milliseconds: after how long without a request a worker leaves its item to one that waits; for how long that one counts.
-local IDLE, WANTED = 5000, 10000
 -- Whether pools are used, once that is known.
 local are_used
 at_begin(function() are_used = nil end)
@@ -168,37 +165,38 @@ function pools.awaited(offers)
   return is_awaited, first < math.huge and first or nil
 end
 
--- -> whether *worker*, which has had no request for *idle* milliseconds, leaves its item to another one, which waits for it: no
--- worker has a request, and perhaps only that one can go on
-local function leaves(pool, worker, idle)
-  if idle <= IDLE then return false end
-  local name, at = string.match(redis.call('HGET', META, 'item_wanted ' .. pool) or '', '^(%S+) (%d+)$')
-  return name and name ~= worker and slots.now() - number_of(at, 0) < WANTED and fleet.count() == 0
+-- -> the item that *worker* has of a pool for its life, and whether it may go on with it; nil if it has none
+local function held(pool, worker)
+  local item = redis.call('HGET', WORKER .. worker, 'pool ' .. pool)
+  if not item then return nil, false end
+  local its = pool_items.read(pool, item)
+  local is_its = pool_items.on_set('ZSCORE', POOL_USES, pool .. ' ' .. item .. ' ' .. worker .. '/')
+  return item, is_its and its.value and not its.retired and number_of(its.rests, 0) <= slots.now()
 end
 
--- -> the item that *worker* has of a pool for its life; nil if none is free. One that rests or is retired is exchanged for
--- another, as soon as no request is in flight with it. idle: for how many milliseconds it has had no request
-function pools.of_worker(pool, worker, idle, is_in_flight)
-  local own, user = WORKER .. worker, worker .. '/'
-  local item = redis.call('HGET', own, 'pool ' .. pool)
-  if item then
-    local its = pool_items.read(pool, item)
-    local is_its = pool_items.on_set('ZSCORE', POOL_USES, pool .. ' ' .. item .. ' ' .. user)
-    if is_its and its.value and not its.retired and number_of(its.rests, 0) <= slots.now() and not leaves(pool, worker, idle) then
-      return item
-    end
-    if is_its and is_in_flight then return nil end
-    give_up(pool, item, user)
-    redis.call('HDEL', own, 'pool ' .. pool)
-  end
-  item = not leaves(pool, worker, idle) and take(pool, user)
-  if item then
-    redis.call('HSET', own, 'pool ' .. pool, item)
-    redis.call('HDEL', META, 'item_wanted ' .. pool)
-  elseif not leaves(pool, worker, idle) then
-    redis.call('HSET', META, 'item_wanted ' .. pool, worker .. ' ' .. whole(slots.now()))
-  end
-  return item or nil
+-- -> whether *worker* can have an item of a pool for its life. One that rests or is retired is exchanged for another, as soon as
+-- no request is in flight with it
+function pools.may_have(pool, worker, is_in_flight)
+  local item, is_usable = held(pool, worker)
+  return is_usable or not (item and is_in_flight) and pool_items.free(pool, 1)[1] ~= nil
+end
+
+-- *worker* no longer has an item of a pool for its life.
+function pools.leave(pool, worker)
+  local item = redis.call('HGET', WORKER .. worker, 'pool ' .. pool)
+  if not item then return end
+  give_up(pool, item, worker .. '/')
+  redis.call('HDEL', WORKER .. worker, 'pool ' .. pool)
+end
+
+-- -> the item that *worker* has of a pool for its life, from now on if it had none. There must be one: see pools.may_have
+function pools.of_worker(pool, worker)
+  local item, is_usable = held(pool, worker)
+  if is_usable then return item end
+  local found = take(pool, worker .. '/')
+  pools.leave(pool, worker)
+  redis.call('HSET', WORKER .. worker, 'pool ' .. pool, found)
+  return found
 end
 
 return pools -- seldom used
