@@ -472,6 +472,15 @@ def test_a_worker_that_counted_as_dead_and_is_back_has_an_item_of_its_own(start:
     assert beat(slow, "alice").lacks_item == "accounts"
 
 
+def test_a_worker_that_counted_as_dead_can_have_its_item_again(start: Start, server: redis.Redis) -> None:
+    slow, other = start("slow", lease=0.2, **for_life("alice")), start("other", **accounts())
+    beat(slow)
+    wait_until(lambda: other.say().dead == ("slow",), 10)
+    assert users(server) == []
+    assert beat(slow, "alice").order == Order.CRAWL
+    assert users(server) == [b"accounts alice slow/"]
+
+
 def test_an_idle_worker_leaves_its_item_to_one_that_has_none(start: Start) -> None:
     one, other = start("one", **for_life("alice")), start("other", **for_life("alice"))
     beat(one)

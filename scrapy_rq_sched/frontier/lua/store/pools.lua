@@ -193,8 +193,8 @@ end
 function pools.of_worker(pool, worker)
   local item, is_usable = held(pool, worker)
   if is_usable then return item end
-  local found = take(pool, worker .. '/')
   pools.leave(pool, worker)
+  local found = take(pool, worker .. '/')
   redis.call('HSET', WORKER .. worker, 'pool ' .. pool, found)
   return found
 end
