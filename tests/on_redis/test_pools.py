@@ -473,7 +473,7 @@ def test_a_worker_that_counted_as_dead_and_is_back_has_an_item_of_its_own(start:
 
 
 def test_a_worker_that_counted_as_dead_can_have_its_item_again(start: Start, server: redis.Redis) -> None:
-    slow, other = start("slow", lease=0.2, **for_life("alice")), start("other", **accounts())
+    slow, other = start("slow", lease=0.2, **for_life("alice")), start("other", **accounts("alice"))
     beat(slow)
     wait_until(lambda: other.say().dead == ("slow",), 10)
     assert users(server) == []
