@@ -438,13 +438,14 @@ function poolList(name) {
     { title: "Why", mark: (one) => [one.retired, one.why], parts: (one) => theirs(one.retired || one.why || "–") },
     { title: "Worker", mark: (one) => one.workers, parts: (one) => theirs(one.workers.join(", ") || "–") },
     { title: "Used", num: true, text: (one) => number(one.used) },
+    { title: "Bad in a row", num: true, text: (one) => number(one.bad) },
     ...(about.actions ? [{ title: "", mark: (one) => [one.pool, one.name, Boolean(one.retired)], parts: buttons }] : []),
   ], (one) => `${one.pool} ${one.name}`);
   const counts = h("ul", { class: "plain" }), note = h("p", { class: "note", hidden: true });
-  const element = h("section", { class: "card pad", "data-name": "pools", hidden: true }, h("h2", {}, "Pools"), counts, shown.element, note);
+  const element = h("section", { class: "card pad pools", "data-name": "pools", hidden: true }, h("h2", {}, "Pools"), counts, shown.element, note);
   const line = ({ name: pool }) => {
     const text = h("span");
-    const update = (one) => put(text, clean(`${one.name}: ${counted(one.items, "item")}: ${number(one.free)} free, ${number(one.in_use)} in use, ${number(one.rests + one.waits)} at rest, ${number(one.retired)} retired `));
+    const update = (one) => put(text, clean(`${one.name}: ${counted(one.items, "item")}: ${number(one.free)} free, ${number(one.in_use)} in use, ${number(one.rests)} at rest, ${number(one.waits)} in their delay, ${number(one.retired)} retired `));
     return { element: h("li", {}, text, about.actions && button("Add", () => add(pool))), update };
   };
   let read = 0, reading = false;
