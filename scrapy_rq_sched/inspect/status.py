@@ -76,7 +76,9 @@ class UnmetNeeds:
 class PoolCounts:
     """How many items of a pool are in each state.
 
-    :param name: the pool's name, and :param items: the number of its items.
+    :param name: the pool's name, and :param items: the number of its items. :param free: how many of them are
+        free, :param in_use: in use, :param rests: at rest, :param waits: in their delay, and :param retired:
+        out of use.
     :param next_in: in how many seconds the first item is free that rests or waits; None if none does.
     :param is_whole: whether all items were read.
     """
