@@ -116,8 +116,8 @@ MUTANTS = {
         (
             (
                 POOL_ITEMS,
-                "if its.retired or pool_items.uses_of(pool, item) >= concurrency then",
-                "if its.retired then",
+                "if its.retired or pool_items.uses_of(pool, item) >= concurrency or",
+                "if its.retired or",
             ),
         ),
     ),
