@@ -36,7 +36,7 @@ _FIELDS = (
 )
 _NAMES = ("name", "user", "username", "login", "email")
 #: A host and its port.
-_ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]*\]|[^:/?#\[\]]+)(:[0-9]{1,5}(?![0-9]))?")
+_ADDRESS = re.compile(r"(?P<host>\[[^\]]*\]|[^:/?#\[\]]+)(:[0-9]{1,5}(?![0-9]))?")
 #: How many digits of a hash stand for a secret.
 _DIGITS = 8
 
@@ -213,6 +213,8 @@ def name_of(value: Any, kind: str = "") -> str:
     text = value.strip()
     if kind == "key":
         return f"key-{hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]}"
+    if "://" not in text and "@" in text.partition(":")[0]:  # an address of e-mail, perhaps with a password
+        return text.partition(":")[0]
     # A URL may have a login, with a password.
     login, _, host = text.rpartition("://")[2].rpartition("@")
     user = login.partition(":")[0]

@@ -47,6 +47,9 @@ class Items(Protocol):
     def miss(self, request: Request, reason: str) -> None:
         """Note that there was no answer to *request*."""
 
+    def end(self, request: Request) -> None:
+        """Note that *request* may have been sent, and there is no answer of which its item is to blame."""
+
 
 class ItemAnswers:
     """Tell *items* each answer, also to a request that the scheduler does not know, and each failure."""
@@ -74,7 +77,9 @@ class ItemAnswers:
         is_no_answer = (
             isinstance(exception, (*NO_CONNECTION, *NO_ANSWER)) or type(exception).__name__ in _TUNNEL
         )
-        if is_no_answer:
+        if not is_no_answer:  # such as a response that is too large
+            self._items.end(request)
+        else:
             self._items.miss(request, one_line(f"{type(exception).__name__}: {exception}")[:SHOWN])
 
 

@@ -13,8 +13,11 @@ from scrapy import Request
 
 from ..codec.pools import GIVEN, POOL, POOL_ITEM, Pool, PoolItem, proxy_of
 
-#: The headers and fields that Scrapy's middlewares make of what an item has.
-_HEADERS, _FIELDS = ("Cookie", "Proxy-Authorization"), ("_auth_proxy", "_scheme_proxy")
+#: The fields that Scrapy's middleware makes of a proxy.
+_FIELDS = ("_auth_proxy", "_scheme_proxy")
+
+#: The fields that callbacks pass on to other requests.
+_PASSED_ON = ("proxy", "cookiejar")
 
 
 class Gifts:
@@ -30,6 +33,11 @@ class Gifts:
         self._headers: dict[str, set[bytes]] = {}
         # The same for the fields of meta.
         self._fields: dict[str, set[str]] = {}
+        # Those that a request without a pool gets, too, or that it must not have.
+        self._always = {name for pool in pools.values() if pool.is_for_worker for name in pool.headers}
+        self._always |= {
+            name for pool in pools.values() for name in pool.headers if name.lower() == "authorization"
+        }
         self.keeps_cookies = False
 
     def give(self, request: Request, items: Iterable[PoolItem]) -> None:
@@ -46,7 +54,8 @@ class Gifts:
             for name, value in self._fields_for(pool, item).items():
                 if name not in request.meta:
                     request.meta[name] = value
-                    self._fields.setdefault(name, set()).add(value)
+                    if name in _PASSED_ON:
+                        self._fields.setdefault(name, set()).add(value)
                     meta.append(name)
             # A key that one site is to have must not go to another, to which it redirects.
             for name, template in () if _has_changed_host(request) else pool.headers.items():
@@ -54,8 +63,11 @@ class Gifts:
                 request.headers[name] = value
                 self._headers.setdefault(name, set()).add(value.encode())
                 headers.append(name)
-        meta.extend(_FIELDS if self._has_proxies else ())
-        headers.extend(_HEADERS)
+        if not request.meta.get("dont_merge_cookies"):
+            headers.append("Cookie")
+        if "proxy" in meta:
+            meta.extend(_FIELDS)
+            headers.append("Proxy-Authorization")
 
     def _fields_for(self, pool: Pool, item: PoolItem) -> dict[str, str]:
         """Return the fields of ``meta`` that *item* is for."""
@@ -93,8 +105,9 @@ class Gifts:
 
     def _take_headers(self, request: Request) -> None:
         """Take the headers from a copy with another ``meta``, which does not tell what was given."""
+        has_pool = request.meta.get(POOL) is not None
         for name, values in self._headers.items():
-            if request.headers.get(name) in values:
+            if (has_pool or name in self._always) and request.headers.get(name) in values:
                 request.headers.pop(name)
         if self.keeps_cookies and not request.meta.get("dont_merge_cookies"):
             request.headers.pop("Cookie", None)

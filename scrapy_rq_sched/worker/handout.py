@@ -118,18 +118,28 @@ class Handout:
             return None
         request, push = outgoing.request, outgoing.push
         if self._denies.refuses(request.url) or self._needs.refuses_in_memory(request):
-            state.releases.forget(push.mode, push.fingerprint)
-            state.groups.left(push.member)
-            if slot:
-                state.grants.unused(Counter({slot: 1}))
+            self._drop_from_memory(push, slot)
+            return None
+        try:
+            state.pools.begins(request, None)
+        except ValueError as error:
+            state.pools.finished(request)
+            state.pools.refuse(request, str(error))
+            self._drop_from_memory(push, slot)
             return None
         state.groups.cannot_wait(request, push.after)
         state.groups.begins(request, push.member)
-        state.pools.begins(request, None)
         state.begin(request, None, push.slot, has_grant=bool(slot))
         if slot:
             state.grants.begun(slot, granted.at, now)
         return request
+
+    def _drop_from_memory(self, push: Push, slot: str) -> None:
+        """Note that a request from this worker's memory is not crawled."""
+        self._state.releases.forget(push.mode, push.fingerprint)
+        self._state.groups.left(push.member)
+        if slot:
+            self._state.grants.unused(Counter({slot: 1}))
 
     def _is_elsewhere(self, lease: Lease, request: Request) -> bool:
         """Move *request* to its place if it was queued elsewhere, by another program or version.

@@ -150,6 +150,11 @@ class Pools(Part):
         return bool(self._for_worker)
 
     @property
+    def holds_back(self) -> bool:
+        """Whether this worker lacks an item for its life, so that it begins no request."""
+        return self._lacks_item
+
+    @property
     def jars(self) -> Jars:
         """The cookies of this worker."""
         return self._jars
@@ -363,6 +368,11 @@ class Pools(Part):
             if seconds is not None:
                 self._judge(item, REST if seconds == RETRY_AFTER else float(seconds), reason)
 
+    def end(self, request: Request) -> None:
+        """Note that *request* may have been sent, and there is no answer of which its item is to blame."""
+        for item in self.items_of(request):
+            self._answered(item, request)
+
     def _answered(self, item: PoolItem, request: Request) -> None:
         report, now = self._report(item), time.monotonic()
         report.answered = now
@@ -433,9 +443,11 @@ class Pools(Part):
             self._contents[pool, item] = _Contents(_value(value), cookies)
         for pool, item, value, cookies in reply.own_items:
             if pool in self._for_worker:
-                contents = self._contents[pool, item] = _Contents(_value(value), cookies)
+                contents = _Contents(_value(value), cookies)
                 own = self.own[pool] = self._make(pool, item, contents)
-                self._jars.load(jar_of(own), cookies)
+                if not self._users[pool, item]:  # else its cookies here are newer
+                    self._contents[pool, item] = contents
+                    self._jars.load(jar_of(own), cookies)
                 self._last_held = time.monotonic()
                 logger.info("This worker has item %r of pool %r", item, pool)
         # The callbacks of requests that are in flight may still look for the last ones.

@@ -228,7 +228,7 @@ class Session(Part):
             self.closing = self.closing or self.engine.closing()
         self.slot_sync.closing = state.grants.closing = state.groups.closing = self.closing
         state.pools.closing = self.closing
-        if self.closing or state.order in (Order.PAUSE, Order.WAIT, Order.ITEM):
+        if self.closing or state.order in (Order.PAUSE, Order.WAIT) or state.pools.holds_back:
             state.give_back()
         state.ready.look_at_stuck()
         state.ready.look_at_loaded()

@@ -481,6 +481,22 @@ def test_a_worker_that_counted_as_dead_can_have_its_item_again(start: Start, ser
     assert users(server) == [b"accounts alice slow/"]
 
 
+def test_a_worker_that_redis_has_forgotten_has_its_item_again(start: Start, server: redis.Redis) -> None:
+    one = start("one", **for_life("alice", "bob"))
+    other = start("other", **for_life("alice", "bob"))
+    beat(one)
+    beat(other)
+    for name in ("one", "other"):
+        server.hdel(at(server, f"worker:{name}"), "pool accounts")
+    server.delete(at(server, "pools:uses"))
+    # As their next uses would settle them.
+    for item in ("alice", "bob"):
+        change(server, one, "rest", "accounts", item, 0, "")
+    assert beat(other, "bob", own_in_flight=["accounts"]).order == Order.CRAWL
+    assert beat(one, "alice", own_in_flight=["accounts"]).order == Order.CRAWL
+    assert users(server) == [b"accounts alice one/", b"accounts bob other/"]
+
+
 def test_an_idle_worker_leaves_its_item_to_one_that_has_none(start: Start) -> None:
     one, other = start("one", **for_life("alice")), start("other", **for_life("alice"))
     beat(one)

@@ -144,6 +144,9 @@ def test_the_text_of_a_pool_shows_no_item() -> None:
         (f"proxy.example:80:alice:{SECRET}", "", "proxy.example:80"),
         (f"alice:{SECRET}", "", "alice"),
         ("alice:1234", "", "alice"),
+        ("alice@mail.example:1234", "", "alice@mail.example"),
+        ("alice@mail.example:Secr@t", "", "alice@mail.example"),
+        ("[fe80::1%eth0]:80", "proxy", "[fe80::1%eth0]:80"),
         ("proxy:1234", "proxy", "proxy:1234"),
         ("10.0.0.1:1234", "", "10.0.0.1:1234"),
         (f"[::1]:80:alice:{SECRET}", "", "[::1]:80"),
@@ -497,6 +500,22 @@ def test_a_failure_counts_if_the_settings_say_so() -> None:
     assert "rest" not in reports(pools)["alice"]
 
 
+def test_the_delay_begins_with_the_end_of_a_request_without_an_answer() -> None:
+    pools = ours(pool(delay=5, rest={"error": 60}))
+    pools.end(given(pools))
+    report = reports(pools)["alice"]
+    assert report.keys() == {"ago"}
+
+
+def test_a_retry_keeps_a_cookie_header_of_its_own() -> None:
+    pools = ours()
+    request = given(pools, dont_merge_cookies=True)
+    request.headers["Cookie"] = "mine=1"
+    retried = request.copy()
+    pools.forget_given(retried)
+    assert retried.headers["Cookie"] == b"mine=1"
+
+
 def test_an_answer_about_the_item_does_not_concern_the_site() -> None:
     pools = ours(pool(rest={429: 60}))
     assert pools.concern(("accounts",), 429)
@@ -645,6 +664,29 @@ def test_an_answer_is_reported_at_once_if_others_wait_for_its_item() -> None:
     hear(pools, request, 200)
     assert pools.has_news
     assert reports(pools)["alice"]["leases"] == ["1.1"]
+
+
+def test_a_field_of_a_request_stays_though_an_item_has_the_same() -> None:
+    pools = ours(pool(headers={"Accept-Language": "{lang}"}, meta={"lang": "{lang}"}))
+    given(pools, {"name": "alice", "lang": "en"})
+    with_pool = Request(URL, meta={"pool": "accounts", "lang": "en"})
+    pools.forget_given(with_pool)
+    assert with_pool.meta["lang"] == "en"
+    without = Request(URL, headers={"Accept-Language": "en"})
+    pools.forget_given(without)
+    assert without.headers["Accept-Language"] == b"en"
+
+
+def test_older_cookies_of_redis_do_not_replace_newer_ones() -> None:
+    pools = for_life()
+    middleware = cookies_of(pools)
+    own(pools)
+    request = Request(URL)
+    pools.begins(request, Lease("1.1", "request", 0, b""))
+    answer(middleware, request, "sid=new; Path=/")
+    own(pools, cookies="")
+    pools.finished(request)
+    assert "new" in reports(pools)["alice"]["cookies"]
 
 
 def test_a_request_with_a_pool_keeps_no_field_of_another_item() -> None:

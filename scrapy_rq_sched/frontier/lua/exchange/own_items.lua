@@ -14,7 +14,7 @@ local IDLE, WANTED = 5000, 10000
 -- -> whether the worker, which has had no request for a while, leaves its items to another one: no worker has a request, and
 -- perhaps only that one can go on, because it has requests in its memory or offers what those that wait need
 local function leaves(step)
-  if (header.idle or 0) <= IDLE or step.order ~= '' then return false end
+  if (header.idle or 0) <= IDLE or not (step.order == '' or step.order == 'drain') then return false end
   local name, at = string.match(redis.call('HGET', META, 'item_wanted') or '', '^(%S+) (%d+)$')
   if not name or name == step.worker or slots.now() - number_of(at, 0) >= WANTED then return false end
   local is_needed = redis.pcall('HGET', WORKER .. name, 'busy') == '1' or step.waiting > 0 and slots.has_lanes
@@ -23,8 +23,8 @@ end
 
 -- -> a pool of which the worker can have no item; nil if it can have one of each
 local function lacking(pools_wanted, worker, in_flight)
-  for pool in pairs(pools_wanted) do
-    if not pools.may_have(pool, worker, in_flight[pool]) then return pool end
+  for pool, known in pairs(pools_wanted) do
+    if not pools.may_have(pool, worker, in_flight[pool], known) then return pool end
   end
 end
 
@@ -39,7 +39,7 @@ function own_items.learn(step)
   local lacked = (is_for_others or step.wants_pools) and next(wanted) or lacking(wanted, step.worker, in_flight)
   if not lacked then
     for pool, known in pairs(wanted) do
-      local item = pools.of_worker(pool, step.worker)
+      local item = pools.of_worker(pool, step.worker, known)
       if item ~= known then
         step.own_items = step.own_items or {}
         step.own_items[pool] = {item, unpack(pool_items.contents(pool, item))}

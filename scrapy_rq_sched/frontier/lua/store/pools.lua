@@ -50,9 +50,14 @@ local function later(its, delay)
   return decimal(math.max(number_of(its.next, 0), slots.now() + delay))
 end
 
--- Give an item to *user*, the one that was free first. -> its name; nil if none is free
-local function take(pool, user)
-  local item = pool_items.free(pool, 1)[1]
+-- -> whether an item is free
+local function is_free(pool, item)
+  return number_of(pool_items.on_set('ZSCORE', POOL_ITEMS .. pool, item), math.huge) <= slots.now()
+end
+
+-- Give an item to *user*: *known*, if it is free, or the one that was free first. -> its name; nil if none is free
+local function take(pool, user, known)
+  local item = known and is_free(pool, known) and known or pool_items.free(pool, 1)[1]
   if not item then return end
   local its = pool_items.read(pool, item)
   local delay, concurrency = pool_items.limits_of(pool, its)
@@ -175,10 +180,12 @@ local function held(pool, worker)
 end
 
 -- -> whether *worker* can have an item of a pool for its life. One that rests or is retired is exchanged for another, as soon as
--- no request is in flight with it
-function pools.may_have(pool, worker, is_in_flight)
+-- no request is in flight with it. known: the item that it knows, '' for none: Redis may have forgotten that it had it
+function pools.may_have(pool, worker, is_in_flight, known)
   local item, is_usable = held(pool, worker)
-  return is_usable or not (item and is_in_flight) and pool_items.free(pool, 1)[1] ~= nil
+  if is_usable then return true end
+  if is_in_flight then return not item and known ~= '' and is_free(pool, known) end
+  return pool_items.free(pool, 1)[1] ~= nil
 end
 
 -- *worker* no longer has an item of a pool for its life.
@@ -190,11 +197,11 @@ function pools.leave(pool, worker)
 end
 
 -- -> the item that *worker* has of a pool for its life, from now on if it had none. There must be one: see pools.may_have
-function pools.of_worker(pool, worker)
+function pools.of_worker(pool, worker, known)
   local item, is_usable = held(pool, worker)
   if is_usable then return item end
   pools.leave(pool, worker)
-  local found = take(pool, worker .. '/')
+  local found = take(pool, worker .. '/', known ~= '' and known)
   redis.call('HSET', WORKER .. worker, 'pool ' .. pool, found)
   return found
 end
