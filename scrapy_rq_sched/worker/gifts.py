@@ -121,6 +121,7 @@ def jar_of(item: PoolItem) -> str:
 
 
 def _has_changed_host(request: Request) -> bool:
-    """Return whether *request* is the redirect of a request to another host."""
-    first = (request.meta.get("redirect_urls") or [request.url])[0]
-    return bool(urlsplit(first).netloc != urlsplit(request.url).netloc)
+    """Return whether *request* is the redirect of a request to another host, or is no longer encrypted."""
+    first = urlsplit((request.meta.get("redirect_urls") or [request.url])[0])
+    its = urlsplit(request.url)
+    return bool(first.netloc != its.netloc) or (first.scheme, its.scheme) == ("https", "http")

@@ -10,8 +10,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from scrapy import Request
 
@@ -33,6 +34,7 @@ from ..errors import SettingError, one_line
 from ..frontier.messages import Batch
 from ..frontier.replies import Lease, Part, Reply
 from .gifts import Gifts, jar_of
+from .item_report import ItemReport
 from .ready import Block, Cause
 
 logger = logging.getLogger(__name__)
@@ -67,38 +69,6 @@ class NoJars:
 
 
 @dataclass(slots=True)
-class _Report:
-    """News of an item that Redis does not have.
-
-    :ivar answered: when its last answer came, by the monotonic clock; 0: none came.
-    :ivar leases: the leases that were answered, if several requests may have the item.
-    """
-
-    answered: float = 0.0
-    bad: int = 0
-    good: bool = False
-    rest: float = 0.0
-    why: str = ""
-    retire: str = ""
-    cookies: str | None = None
-    leases: list[str] = field(default_factory=list)
-
-    def to_wire(self, now: float) -> dict[str, Any]:
-        """Return it as ``lua/store/pool_items.lua`` reads it."""
-        wire = {
-            "ago": round(1000 * (now - self.answered)) if self.answered else None,
-            "bad": self.bad,
-            "good": self.good,
-            "rest": round(1000 * self.rest),
-            "why": self.why,
-            "retire": self.retire,
-            "leases": self.leases,
-        }
-        wire = {name: value for name, value in wire.items() if value or (name == "ago" and value is not None)}
-        return wire if self.cookies is None else {**wire, "cookies": self.cookies}
-
-
-@dataclass(slots=True)
 class _Contents:
     value: Any = None
     cookies: str = ""
@@ -129,13 +99,17 @@ class Pools(Part):
         self._held: dict[Request, list[PoolItem]] = {}
         self._users: Counter[tuple[str, str]] = Counter()
         self._leases: dict[Request, str] = {}
-        self._reports: dict[tuple[str, str], _Report] = {}
+        self._reports: dict[tuple[str, str], ItemReport] = {}
         self._is_urgent = False
         # From when on the next request of an item may be sent, by the monotonic clock, as far as this worker
         # knows.
         self._next: dict[tuple[str, str], float] = {}
         self._warned: set[str] = set()
         self._rests = 0
+        # Until when an item that this worker has had for its life begins no request, by the monotonic clock.
+        self._bad_until: dict[tuple[str, str], float] = {}
+        # The items of requests that were sent without the scheduler.
+        self._outside: WeakKeyDictionary[Request, list[PoolItem]] = WeakKeyDictionary()
         # Whether this worker lacks an item that it needs for its life.
         self._lacks_item = False
         # When this worker last had a request, by the monotonic clock.
@@ -270,6 +244,7 @@ class Pools(Part):
                 request.meta[POOL_ITEM] = item
         if items:
             self._gifts.give(request, items)
+            self._outside[request] = items
 
     def _make(self, pool: str, name: str, contents: _Contents) -> PoolItem:
         made = PoolItem.make(pool, name, contents.value, self._rest, self._retire)
@@ -312,7 +287,12 @@ class Pools(Part):
         """Return why this worker's own items let no request begin; None if they let one begin."""
         for name in self._for_worker:
             item = self.own.get(name)
-            if item is None or self._lacks_item or (item.delay and self._users[name, str(item)]):
+            if (
+                item is None
+                or self._lacks_item
+                or self._bad_until.get((name, str(item)), 0.0) > now
+                or (item.delay and self._users[name, str(item)])
+            ):
                 return Block(Cause.ITEM)
             if (until := self._next.get((name, str(item)), 0.0)) > now:
                 return Block(Cause.TIME, until)
@@ -322,11 +302,9 @@ class Pools(Part):
 
     def items_of(self, request: Request) -> list[PoolItem]:
         """Return the items with which *request* is sent, also if it is not one of the scheduler's."""
-        if request in self._held or not self._pools:
-            return self._held.get(request, [])
-        item = request.meta.get(POOL_ITEM)
-        own = self.own.values() if GIVEN in request.meta else ()
-        return _one_of_each((item, *own))
+        if not self._pools:
+            return []
+        return self._held.get(request) or self._outside.get(request, [])
 
     def may_be_sent_at(self, request: Request) -> float:
         """Return when *request* may be sent because of its items, and note that it is sent then.
@@ -396,6 +374,7 @@ class Pools(Part):
         if seconds >= report.rest:
             report.rest, report.why = seconds, one_line(why)
         self._is_urgent = True
+        self._bad_until[item.pool, str(item)] = time.monotonic() + seconds
         self.stats.inc_value("frontier/pool_rests")
         self._rests += 1
         if self._rests <= MOST_LINES:
@@ -406,10 +385,11 @@ class Pools(Part):
     def _retire(self, item: PoolItem, reason: str) -> None:
         """Retire an item, because code of the spider says so."""
         self._report(item).retire = one_line(reason)
+        self._bad_until[item.pool, str(item)] = math.inf
         self._is_urgent = True
 
-    def _report(self, item: PoolItem) -> _Report:
-        return self._reports.setdefault((item.pool, str(item)), _Report())
+    def _report(self, item: PoolItem) -> ItemReport:
+        return self._reports.setdefault((item.pool, str(item)), ItemReport())
 
     # -- the exchange ----------------------------------------------------------------------------
 
@@ -445,6 +425,7 @@ class Pools(Part):
             if pool in self._for_worker:
                 contents = _Contents(_value(value), cookies)
                 own = self.own[pool] = self._make(pool, item, contents)
+                self._bad_until.clear()
                 if not self._users[pool, item]:  # else its cookies here are newer
                     self._contents[pool, item] = contents
                     self._jars.load(jar_of(own), cookies)

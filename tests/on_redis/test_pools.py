@@ -460,6 +460,16 @@ def test_the_item_of_a_dead_worker_is_free_though_its_key_is_gone(start: Start, 
     wait_until(lambda: bool(beat(other).own_items), 10)
 
 
+def test_a_worker_is_given_nothing_more_with_an_item_that_its_report_retires(start: Start) -> None:
+    one = start("one", **for_life("alice"))
+    beat(one)
+    one.push("x", "y", slot="a")
+    reply = one.say(
+        own_items={"accounts": "alice"}, pool_reports=[("accounts", "alice", {"retire": "closed"})], want=9
+    )
+    assert (reply.order, reply.leases) == (Order.ITEM, [])
+
+
 def test_a_worker_that_counted_as_dead_and_is_back_has_an_item_of_its_own(start: Start) -> None:
     slow, other = (
         start("slow", lease=0.2, **for_life("alice", "bob")),
@@ -613,16 +623,12 @@ def test_items_that_left_the_settings_leave_the_pool_when_the_first_worker_start
     assert server.zrange(at(server, "pools:items:accounts"), 0, -1) == [b"bob", b"carol"]
 
 
-def test_a_pool_that_left_the_settings_leaves_redis_when_the_first_worker_starts(
-    start: Start, server: redis.Redis
-) -> None:
-    one = start("one", pools=(Pool("accounts", items=("alice",)), Pool("keys", items=("k",))))
-    change(server, one, "add", "accounts", "0 1 0", 1, "carol", '"carol"', "- -")
+def test_a_worker_with_other_pools_removes_no_pool(start: Start, server: redis.Redis) -> None:
+    one = start("one", **accounts("alice"))
+    change(server, one, "retire", "accounts", "alice", "closed")
     server.zrem(at(server, "workers"), "one")
     start("other", pools=(Pool("new", items=("x",)),))
-    assert set(server.hkeys(at(server, "pools"))) == {b"accounts", b"new"}
-    assert server.zrange(at(server, "pools:items:accounts"), 0, -1) == [b"carol"]
-    assert not server.exists(at(server, "pools:item:keys/k"))
+    assert server.hget(at(server, "pools:item:accounts/alice"), "retired") == b"closed"
 
 
 def test_another_concurrency_holds_from_when_it_is_set(start: Start) -> None:

@@ -360,6 +360,11 @@ def test_a_redirect_to_another_host_has_no_headers_of_the_item() -> None:
     )
 
 
+def test_a_redirect_that_is_no_longer_encrypted_has_no_headers_of_the_item() -> None:
+    pools = ours(pool(headers={"Authorization": "Bearer {item}"}))
+    assert "Authorization" not in given(pools, redirect_urls=["https://a.example/"]).headers
+
+
 def test_an_item_without_the_field_of_a_template_begins_no_request() -> None:
     with pytest.raises(ValueError, match="lacks a field of the template") as refused:
         given(ours(pool(headers={"Authorization": "{key}"})), {"name": "alice", "password": SECRET})
@@ -573,6 +578,17 @@ def test_a_worker_begins_nothing_without_its_item() -> None:
     assert pools.block(0) is not None
     own(pools)
     assert pools.block(0) is None
+
+
+def test_a_worker_begins_nothing_with_an_item_that_rests() -> None:
+    pools = for_life(rest={403: 60})
+    own(pools)
+    request = Request(URL)
+    pools.begins(request, Lease("1.1", "request", 0, b""))
+    hear(pools, request, 403)
+    assert pools.block(time.monotonic()) is not None
+    own(pools, "bob", "bob")
+    assert pools.block(time.monotonic()) is None
 
 
 def test_a_callback_finds_the_item_of_its_page_though_the_worker_has_lost_it() -> None:

@@ -18,7 +18,7 @@ local function leaves(step)
   local name, at = string.match(redis.call('HGET', META, 'item_wanted') or '', '^(%S+) (%d+)$')
   if not name or name == step.worker or slots.now() - number_of(at, 0) >= WANTED then return false end
   local is_needed = redis.pcall('HGET', WORKER .. name, 'busy') == '1' or step.waiting > 0 and slots.has_lanes
-  return is_needed and fleet.count() == 0
+  return is_needed and fleet.lately(step.now) == 0
 end
 
 -- -> a pool of which the worker can have no item; nil if it can have one of each

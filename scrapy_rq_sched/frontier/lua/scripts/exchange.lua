@@ -24,6 +24,17 @@ local refusal = check(step) or begin.heartbeat(step)
 if refusal then return refusal end
 begin.recognise(step)
 if header.close then close_limits.look(step) end
+-- Before the orders: a worker begins nothing with an item that rests or is retired from now on.
+if header.pool_reports and not step.repeated then
+  for _, report in ipairs(header.pool_reports) do
+    local pool, item, its = unpack(report)
+    local reason = pool_items.hear(pool, item, its, step.worker)
+    if reason then
+      step.retired_items = step.retired_items or {}
+      step.retired_items[#step.retired_items + 1] = {pool, item, reason, pool_items.are_left(pool)}
+    end
+  end
+end
 begin.orders(step)
 begin.rewind(step)
 
@@ -38,16 +49,6 @@ if step.made and not step.meta.item_ids and (header.feed or header.items_as == '
   redis.call('HSET', META, 'item_ids', 1)
 end
 if header.item_groups or step.repeated then page_items.store(step) end
-if header.pool_reports and not step.repeated then
-  for _, report in ipairs(header.pool_reports) do
-    local pool, item, its = unpack(report)
-    local reason = pool_items.hear(pool, item, its, step.worker)
-    if reason then
-      step.retired_items = step.retired_items or {}
-      step.retired_items[#step.retired_items + 1] = {pool, item, reason, pool_items.are_left(pool)}
-    end
-  end
-end
 release.finish(step)
 release.give_back(step)
 release.refuse(step)

@@ -23,11 +23,9 @@ end
 
 if deed == 'fill' then
   local alone = is_alone(argument())
-  local stay = {}
   pools.use()
   for _ = 1, number() do
     local pool, limits, names = argument(), argument(), {}
-    stay[pool] = true
     pool_items.define(pool, limits)
     for _ = 1, number() do
       local item, value, own = argument(), argument(), argument()
@@ -36,7 +34,6 @@ if deed == 'fill' then
     end
     if alone then pool_items.keep_only(pool, names) end
   end
-  if alone then pool_items.drop_others(stay) end
   pools.check_uses()
   return 1
 end

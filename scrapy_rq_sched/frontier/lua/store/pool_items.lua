@@ -211,18 +211,6 @@ function pool_items.keep_only(pool, names)
   end
 end
 
--- Remove the items of the settings from the pools that are not in *names*, a set; and these pools, unless they have others.
-function pool_items.drop_others(names)
-  local flat = redis.pcall('HGETALL', POOLS)
-  for i = 1, has_failed(flat) and 0 or #flat, 2 do
-    local pool = flat[i]
-    if not names[pool] and not string.find(pool, ' ', 1, true) then
-      pool_items.keep_only(pool, {})
-      if redis.call('EXISTS', POOL_ITEMS .. pool) == 0 then redis.call('HDEL', POOLS, pool) end
-    end
-  end
-end
-
 -- Delete all pools.
 function pool_items.clear()
   local flat = redis.pcall('HGETALL', POOLS)
