@@ -204,7 +204,7 @@ MUTANTS = {
         (
             (
                 "worker/session.py",
-                "        if self.closing or state.order in (Order.PAUSE, Order.WAIT, Order.ITEM):\n"
+                "        if self.closing or state.order in (Order.PAUSE, Order.WAIT) or state.pools.holds_back:\n"
                 "            state.give_back()\n",
                 "",
             ),
