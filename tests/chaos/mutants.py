@@ -204,8 +204,8 @@ MUTANTS = {
         (
             (
                 "worker/session.py",
-                "        if self.closing or state.order in (Order.PAUSE, Order.WAIT) or state.pools.holds_back:\n"
-                "            state.give_back()\n",
+                "        if self.closing or state.order in (Order.PAUSE, Order.WAIT) or "
+                "state.pools.holds_back:\n            state.give_back()\n",
                 "",
             ),
             (LEAVE, "if left > 0 then", "if false then"),
