@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from ..codec.pools import entries
 from ..codec.slot_limits import SlotPolicy
 from ..connection import RedisError, RedisTimeoutError, ResponseError, server_may_wait
 from ..keys import Keys
 from . import refusals
 from .fleet_config import FleetConfig
 from .messages import FORMAT, Batch
-from .pool_key import items_at
+from .pool_store import PoolStore
 from .replies import Membership, Reply
 from .scripts import filter_step, register, register_function
 
@@ -123,9 +122,7 @@ class Frontier:
         self._all_keys = keys.all()
         # Whether the next exchange carries the limits of slots: the frontier does not know them.
         self._sends_policy = True
-        # The arguments with the pools in this worker's settings, once they were read.
-        self._pools_sent: list[Any] = []
-        self._fill_pools = register(server, "pools")
+        self.pools = PoolStore(server, self._all_keys, worker, self.config.pools)
         self._open = register(server, "open", discipline, dupefilter)
         self._exchange = register_function(server, "exchange", discipline, dupefilter)
         self._leave = register(server, "leave", discipline, dupefilter)
@@ -174,7 +171,7 @@ class Frontier:
         :raises FrontierMismatchError: if the frontier was made with other settings.
         """
         # Before this worker joins: it must not count as alive if its settings are not valid.
-        self._read_pools()
+        self.pools.read()
         # Load the script now, while there is time. Otherwise the first exchange would need two round trips.
         self._exchange.load(self.keys.requests)
         flags = (
@@ -205,8 +202,7 @@ class Frontier:
             return Waiting(place, taken, arrival.decode(), free_in / 1000, others)
         if problem:
             raise refusals.to_join(problem, rest, self.keys)
-        if self.config.pools:
-            self.fill_pools()
+        self.pools.fill()
         flushed, kept_for, *counts, unflushed = rest
         opened = Opened(bool(flushed), kept_for.decode(), *counts)
         return replace(opened, unflushed=unflushed.decode())
@@ -226,24 +222,8 @@ class Frontier:
             raise
         self._sends_policy = reply.wants_policy or reply.membership == Membership.ROLLED_BACK
         if reply.wants_pools:
-            self.fill_pools()
+            self.pools.fill()
         return reply
-
-    def fill_pools(self) -> None:
-        """Store the pools of this worker's settings, with their items. May be repeated.
-
-        :raises SettingError: if an item is not valid.
-        """
-        self._read_pools()
-        self._fill_pools(keys=self._all_keys, args=self._pools_sent)
-
-    def _read_pools(self) -> None:
-        if self.config.pools and not self._pools_sent:
-            arguments: list[Any] = []
-            for pool in self.config.pools:
-                items = list(entries(pool, items_at(self.server, pool.key)))
-                arguments += [pool.wire_name, pool.limits, len(items), *itertools.chain(*items)]
-            self._pools_sent = ["fill", self.worker, len(self.config.pools), *arguments]
 
     def _sent(self, arguments: Sequence[Any]) -> Reply:
         """Send an exchange, and wait for replicas if the settings ask for it."""

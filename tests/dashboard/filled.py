@@ -65,7 +65,7 @@ def worker(server: redis.Redis, spider: str, number: int = 1) -> Client:
 def add_pool(server: redis.Redis, spider: str = "shop") -> None:
     """Have a pool of accounts: alice and bob."""
     accounts = Pool("accounts", items=({"user": "alice", "password": "hunter2"}, "bob"))
-    Client(server, "w", "priority", 30, 5, keys=Keys(spider), pools=(accounts,)).frontier.fill_pools()
+    Client(server, "w", "priority", 30, 5, keys=Keys(spider), pools=(accounts,)).frontier.pools.fill()
 
 
 def fingerprint(url: str) -> str:

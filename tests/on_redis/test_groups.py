@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import redis
 from scrapy.settings import Settings
 
-from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.failed import FailedRequests
 from scrapy_rq_sched.frontier.messages import Failed, Push
 from scrapy_rq_sched.frontier.replies import GroupNews, Lease
@@ -25,11 +23,8 @@ from scrapy_rq_sched.inspect.operations.waiting import Waiting
 from scrapy_rq_sched.inspect.read_status import read_status
 from scrapy_rq_sched.inspect.restore import Import
 from scrapy_rq_sched.inspect.verdict import verdict
-from scrapy_rq_sched.keys import Keys
 
-from ..support.client import Client, calls_of, failed, payloads
-
-Start = Callable[..., Client]
+from ..support.client import Client, Start, calls_of, failed, key_of, payloads
 
 
 @pytest.fixture(params=["fifo", "lifo", "priority"])
@@ -38,23 +33,8 @@ def discipline(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def start(server: redis.Redis) -> Start:
-    """Return what makes a worker with such a configuration."""
-
-    def make(name: str = "w", lease: float = 30.0, discipline: str = "priority", **config: Any) -> Client:
-        return Client(server, name, discipline, lease, 5, **config).open()
-
-    return make
-
-
-@pytest.fixture
 def worker(start: Start, discipline: str) -> Client:
     return start(discipline=discipline)
-
-
-def key_of(server: redis.Redis, name: str) -> str:
-    """Return the key that the frontier has under this name."""
-    return f"{Keys('s', hash_tag=needs_hash_tag(server)).prefix}:{name}"
 
 
 def finish(worker: Client, *leases: Lease, **more: Any) -> Any:

@@ -6,7 +6,6 @@ import io
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import redis
@@ -23,31 +22,10 @@ from scrapy_rq_sched.inspect.read_status import read_status
 from scrapy_rq_sched.inspect.restore import Import
 from scrapy_rq_sched.inspect.slots import Slots
 
-from ..support.client import Client, Eager, payloads
+from ..support.client import Client, Eager, Start, payloads
 from ..support.crawl import wait_until
 
 BROWSER = frozenset({"browser"})
-
-
-Start = Callable[..., Client]
-
-
-@pytest.fixture
-def start(server: redis.Redis) -> Start:
-    """Return what makes a worker with such a configuration."""
-
-    def make(name: str, lease: float = 30.0, discipline: str = "priority", **config: Any) -> Client:
-        return Client(server, name, discipline, lease, 5, **config).open()
-
-    return make
-
-
-@pytest.fixture(params=["fifo", "lifo", "priority", "order by priority"])
-def way(request: pytest.FixtureRequest) -> dict[str, str]:
-    """Return a discipline, and the order of slots."""
-    if request.param == "order by priority":
-        return {"discipline": "priority", "order": "priority"}
-    return {"discipline": request.param}
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,42 +11,21 @@ from scrapy.settings import Settings
 
 from scrapy_rq_sched.codec.pools import Pool
 from scrapy_rq_sched.codec.slot_limits import SlotLimits
-from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.errors import SettingError
 from scrapy_rq_sched.frontier.messages import Failed, Push
 from scrapy_rq_sched.frontier.replies import Lease, Order, Reply
 from scrapy_rq_sched.frontier.scripts import register
 from scrapy_rq_sched.inspect import View
 from scrapy_rq_sched.inspect.operations.clear import clear
-from scrapy_rq_sched.keys import Keys
 
-from ..support.client import Client, payloads
+from ..support.client import Client, Start, key_of, payloads
 from ..support.crawl import wait_until
 
-Start = Callable[..., Client]
 LANE = "~accounts"
 
 
 def accounts(*items: Any, **more: Any) -> dict[str, Any]:
     return {"pools": (Pool("accounts", items=items or ("alice", "bob"), **more),)}
-
-
-@pytest.fixture
-def start(server: redis.Redis) -> Start:
-    """Return what makes a worker with such a configuration."""
-
-    def make(name: str, lease: float = 30.0, discipline: str = "priority", **config: Any) -> Client:
-        return Client(server, name, discipline, lease, 5, **config).open()
-
-    return make
-
-
-@pytest.fixture(params=["fifo", "lifo", "priority", "order by priority"])
-def way(request: pytest.FixtureRequest) -> dict[str, str]:
-    """Return a discipline, and the order of slots."""
-    if request.param == "order by priority":
-        return {"discipline": "priority", "order": "priority"}
-    return {"discipline": request.param}
 
 
 def push(worker: Client, *names: str, slot: str = "a", lane: str = LANE) -> None:
@@ -58,13 +36,8 @@ def items(leases: list[Lease]) -> list[str]:
     return [lease.item for lease in leases]
 
 
-def at(server: redis.Redis, name: str) -> str:
-    """Return the key of the frontier with this name, or the beginning of several."""
-    return f"{Keys('s', hash_tag=needs_hash_tag(server)).prefix}:{name}"
-
-
 def users(server: redis.Redis) -> list[bytes]:
-    return list(server.zrange(at(server, "pools:uses"), 0, -1))
+    return list(server.zrange(key_of(server, "pools:uses"), 0, -1))
 
 
 def change(server: redis.Redis, worker: Client, *arguments: object) -> int:
@@ -115,7 +88,7 @@ def test_an_item_of_a_dead_worker_is_free_after_its_lease_and_not_before(
     dead, other = start("dead", lease=0.5, **accounts("alice")), start("other", **accounts("alice"))
     push(dead, "x", "y")
     dead.take(1)
-    deadline = server.zscore(at(server, "workers"), "dead")
+    deadline = server.zscore(key_of(server, "workers"), "dead")
     assert deadline is not None
     leases: list[Lease] = []
 
@@ -211,7 +184,7 @@ def test_a_request_that_was_set_back_has_an_item_when_it_begins(start: Start, se
     (lease,) = one.take(1)
     start("other", **accounts("alice"))  # which may have the code that the first one lacks
     one.say(refused=[(lease.name, "its callback is missing")])
-    assert server.zcard(at(server, "delayed")) == 1
+    assert server.zcard(key_of(server, "delayed")) == 1
     other = Client(server, "third", "priority", 30.0, 5, **accounts("alice")).open()
     found: list[Lease] = []
     wait_until(lambda: bool(found.extend(other.take(1)) or found), 10)
@@ -315,10 +288,10 @@ def test_an_item_that_rests_is_given_to_no_request(start: Start) -> None:
 def test_a_shorter_rest_does_not_end_a_longer_one(start: Start, server: redis.Redis) -> None:
     one = start("one", **accounts("alice"))
     report(one, "alice", rest=60_000, why="status 403")
-    before = server.hget(at(server, "pools:item:accounts/alice"), "rests")
+    before = server.hget(key_of(server, "pools:item:accounts/alice"), "rests")
     report(one, "alice", rest=1000, why="status 429")
-    assert server.hget(at(server, "pools:item:accounts/alice"), "rests") == before
-    assert server.hget(at(server, "pools:item:accounts/alice"), "why") == b"status 403"
+    assert server.hget(key_of(server, "pools:item:accounts/alice"), "rests") == before
+    assert server.hget(key_of(server, "pools:item:accounts/alice"), "why") == b"status 403"
 
 
 def test_an_item_is_retired_after_so_many_bad_answers_in_a_row(start: Start, server: redis.Redis) -> None:
@@ -329,7 +302,7 @@ def test_an_item_is_retired_after_so_many_bad_answers_in_a_row(start: Start, ser
     retired = report(one, "alice", bad=1, why="status 403").retired_items
     assert retired == (("accounts", "alice", "3 bad answers in a row, the last one: status 403", False),)
     assert one.take(1) == []
-    events = [json.loads(fields[b"event"]) for _, fields in server.xrange(at(server, "events"))]
+    events = [json.loads(fields[b"event"]) for _, fields in server.xrange(key_of(server, "events"))]
     (event,) = [event for event in events if event["type"] == "item_retired"]
     assert (event["pool"], event["item"]) == ("accounts", "alice")
 
@@ -378,7 +351,7 @@ def test_a_worker_without_an_item_is_given_nothing(start: Start) -> None:
 def test_the_item_of_a_dead_worker_goes_to_the_next(start: Start, server: redis.Redis) -> None:
     dead, other = start("dead", lease=0.4, **for_life("alice")), start("other", **for_life("alice"))
     beat(dead)
-    deadline = server.zscore(at(server, "workers"), "dead")
+    deadline = server.zscore(key_of(server, "workers"), "dead")
     wait_until(lambda: bool(beat(other).own_items), 10)
     seconds, microseconds = server.time()
     assert seconds * 1000 + microseconds / 1000 >= deadline
@@ -401,7 +374,7 @@ def test_the_item_of_a_worker_that_died_at_the_end_of_a_crawl_is_free_in_the_nex
     beat(last, in_hand=0)
     beat(dead)
     beat(last, "alice", in_hand=0, finishing=True)
-    deadline = server.zscore(at(server, "workers"), "dead")
+    deadline = server.zscore(key_of(server, "workers"), "dead")
     assert deadline is not None
     wait_until(lambda: server.time()[0] * 1000 > deadline + 1000, 10)
     assert last.frontier.leave(finished=True, persist=False)
@@ -414,9 +387,9 @@ def test_a_use_for_life_of_a_worker_that_is_gone_ends_when_a_worker_joins(
 ) -> None:
     one = start("one", **for_life("alice"))
     beat(one)
-    server.zrem(at(server, "workers"), "one")
+    server.zrem(key_of(server, "workers"), "one")
     if left == "nothing":
-        server.delete(at(server, "worker:one"))
+        server.delete(key_of(server, "worker:one"))
     assert beat(start("other", **for_life("alice"))).own_items[0][:2] == ("accounts", "alice")
 
 
@@ -456,7 +429,7 @@ def test_a_worker_keeps_its_item_until_no_request_is_in_flight_with_it(
 def test_the_item_of_a_dead_worker_is_free_though_its_key_is_gone(start: Start, server: redis.Redis) -> None:
     dead, other = start("dead", lease=0.3, **for_life("alice")), start("other", **for_life("alice"))
     beat(dead)
-    server.delete(at(server, "worker:dead"))
+    server.delete(key_of(server, "worker:dead"))
     wait_until(lambda: bool(beat(other).own_items), 10)
 
 
@@ -497,8 +470,8 @@ def test_a_worker_that_redis_has_forgotten_has_its_item_again(start: Start, serv
     beat(one)
     beat(other)
     for name in ("one", "other"):
-        server.hdel(at(server, f"worker:{name}"), "pool accounts")
-    server.delete(at(server, "pools:uses"))
+        server.hdel(key_of(server, f"worker:{name}"), "pool accounts")
+    server.delete(key_of(server, "pools:uses"))
     # As their next uses would settle them.
     for item in ("alice", "bob"):
         change(server, one, "rest", "accounts", item, 0, "")
@@ -542,8 +515,8 @@ def test_a_worker_that_has_lost_its_place_leaves_its_item(start: Start, server: 
     one = start("one", lease=0.3, max_workers=1, **for_life("alice"))
     beat(one)
     seconds, _ = server.time()
-    server.zadd(at(server, "places"), {"another": 1000 * seconds + 60_000})
-    server.zrem(at(server, "places"), "one")
+    server.zadd(key_of(server, "places"), {"another": 1000 * seconds + 60_000})
+    server.zrem(key_of(server, "places"), "one")
     if beat(one, "alice").order == Order.WAIT:
         assert users(server) == []
     else:
@@ -553,7 +526,7 @@ def test_a_worker_that_has_lost_its_place_leaves_its_item(start: Start, server: 
 def test_a_worker_with_items_that_cannot_be_read_has_not_joined(start: Start, server: redis.Redis) -> None:
     with pytest.raises(SettingError, match="cannot be read"):
         start("one", pools=(Pool("accounts", file="nowhere"),))
-    assert not server.exists(at(server, "workers"))
+    assert not server.exists(key_of(server, "workers"))
 
 
 def test_an_idle_worker_keeps_its_item_while_another_has_requests(start: Start) -> None:
@@ -607,7 +580,7 @@ def test_an_item_that_is_unknown_cannot_be_changed(start: Start, server: redis.R
     one = start("one", **accounts())
     assert change(server, one, "rest", "accounts", "carol", 1000, "") == 0
     assert change(server, one, "retire", "accounts", "carol", "") == 0
-    assert not server.exists(at(server, "pools:item:accounts/carol"))
+    assert not server.exists(key_of(server, "pools:item:accounts/carol"))
 
 
 def test_items_that_left_the_settings_leave_the_pool_when_the_first_worker_starts(
@@ -616,19 +589,19 @@ def test_items_that_left_the_settings_leave_the_pool_when_the_first_worker_start
     one = start("one", **accounts("alice", "bob"))
     change(server, one, "add", "accounts", "0 1 0", 1, "carol", '"carol"', "- -")
     start("other", **accounts("bob"))
-    assert server.zrange(at(server, "pools:items:accounts"), 0, -1) == [b"alice", b"bob", b"carol"]
+    assert server.zrange(key_of(server, "pools:items:accounts"), 0, -1) == [b"alice", b"bob", b"carol"]
     for name in ("one", "other"):
-        server.zrem(at(server, "workers"), name)
+        server.zrem(key_of(server, "workers"), name)
     start("third", **accounts("bob"))
-    assert server.zrange(at(server, "pools:items:accounts"), 0, -1) == [b"bob", b"carol"]
+    assert server.zrange(key_of(server, "pools:items:accounts"), 0, -1) == [b"bob", b"carol"]
 
 
 def test_a_worker_with_other_pools_removes_no_pool(start: Start, server: redis.Redis) -> None:
     one = start("one", **accounts("alice"))
     change(server, one, "retire", "accounts", "alice", "closed")
-    server.zrem(at(server, "workers"), "one")
+    server.zrem(key_of(server, "workers"), "one")
     start("other", pools=(Pool("new", items=("x",)),))
-    assert server.hget(at(server, "pools:item:accounts/alice"), "retired") == b"closed"
+    assert server.hget(key_of(server, "pools:item:accounts/alice"), "retired") == b"closed"
 
 
 def test_another_concurrency_holds_from_when_it_is_set(start: Start) -> None:
@@ -671,7 +644,7 @@ def test_pools_are_stored_again_after_redis_has_lost_everything(start: Start, se
     one = start("one", **accounts())
     push(one, "x")
     server.flushdb()
-    wait_until(lambda: server.zcard(at(server, "pools:items:accounts")) == 2 or one.say() is None, 10)
+    wait_until(lambda: server.zcard(key_of(server, "pools:items:accounts")) == 2 or one.say() is None, 10)
     push(one, "y")
     assert items(one.take(1)) == ["alice"]
 
@@ -680,7 +653,7 @@ def test_a_use_without_a_lease_ends_when_a_worker_joins(start: Start, server: re
     one = start("one", **accounts("alice"))
     push(one, "x", "y")
     one.take(1)
-    server.delete(at(server, "leases:one"))
+    server.delete(key_of(server, "leases:one"))
     start("other", **accounts("alice"))
     assert items(one.take(1)) == ["alice"]
 
@@ -689,8 +662,8 @@ def test_a_use_without_a_lease_ends_when_a_worker_joins(start: Start, server: re
 def test_a_value_of_another_type_stops_no_worker(start: Start, server: redis.Redis, key: str) -> None:
     one = start("one", **accounts())
     push(one, "x", "y")
-    server.delete(at(server, key))
-    server.set(at(server, key), "garbage")
+    server.delete(key_of(server, key))
+    server.set(key_of(server, key), "garbage")
     one.take(9)
     start("other", **accounts())
     assert one.say(want=9).waiting < 2
@@ -700,9 +673,9 @@ def test_clear_removes_the_pools(start: Start, server: redis.Redis, redis_url: s
     one = start("one", **accounts())
     push(one, "x")
     one.take(1)
-    assert list(server.scan_iter(at(server, "pools*")))
+    assert list(server.scan_iter(key_of(server, "pools*")))
     clear(View.from_settings(Settings({"REDIS_URL": redis_url}), "s"), force=True)
-    assert not list(server.scan_iter(at(server, "pools*")))
+    assert not list(server.scan_iter(key_of(server, "pools*")))
 
 
 def test_pools_stay_when_a_crawl_finishes(start: Start, server: redis.Redis) -> None:

@@ -125,3 +125,12 @@ def payloads(leases: list[Lease]) -> list[str]:
 
 def failed(server: redis.Redis, spider: str = "s") -> list[dict[str, Any]]:
     return [json.loads(entry) for entry in server.lrange(f"{spider}:failed", 0, -1)]
+
+
+#: Makes a worker with a configuration, and lets it join: a fixture of the tests on a Redis.
+Start = Callable[..., Client]
+
+
+def key_of(server: redis.Redis, name: str) -> str:
+    """Return the key that the workers' frontier has under this name."""
+    return f"{Keys('s', hash_tag=needs_hash_tag(server)).prefix}:{name}"

@@ -11,9 +11,10 @@
 --   has_rare: whether any key exists that a crawl without problems does not have
 --   repeated: this exchange was applied before; rewound: Redis has come back with older data
 --   membership: 1: the worker had counted as dead; 2: its leases went back to the queue because of older data
---   has_pools: whether the crawl uses pools; offers: what the worker offers, but for the pools without a free item; pool_items: see exchange/make_leases.lua
+--   has_pools: whether the crawl uses pools; offers: what the worker offers, but for the pools without a free item
 --   over: the crawl was finished and cleared without this worker
---   order: '', 'wait' (for a place), 'item' (of a pool), 'pause', 'drain' or 'stop'; want, want_seeds: the maximum that it is given
+--   order: '', 'wait' (for a place), 'item' (of a pool), 'pause', 'drain' or 'stop'
+--   want, want_seeds: the maximum that it is given
 --   lost: data that disappeared though no script removed it
 local begin = {}
 

@@ -2,13 +2,13 @@
 -- Turn requests and seeds into leases of this worker.
 --
 -- step: remembered: whether any request has a history; leases: {lease, value, lease, value, …}, for Redis and for the
--- reply; pool_items: '<pool> <item>' -> its contents, for the leases' items; bytes: their total size; prefix: of their names; second: the time of the exchange
+-- reply; bytes: their total size; prefix: of their names; second: the time of the exchange; pool_items: '<pool> <item>' -> its
+-- contents, for the leases' items
 local make_leases = {}
 
 -- Tell the worker an item of a lease.
 local function tell_item(step, place, item)
   local pool = pools.of(place)
-  if not pool then return end
   step.pool_items = step.pool_items or {}
   step.pool_items[pool .. ' ' .. item] = pool_items.contents(pool, item)
 end

@@ -52,7 +52,9 @@ function own_items.learn(step)
   end
   step.lacks_item = lacked
   if step.order == '' then step.order = 'item' end
-  if not (is_for_others or step.wants_pools) then redis.call('HSET', META, 'item_wanted', step.worker .. ' ' .. whole(slots.now())) end
+  if not (is_for_others or step.wants_pools) then
+    redis.call('HSET', META, 'item_wanted', step.worker .. ' ' .. whole(slots.now()))
+  end
   if pools.are_used() and header.exchange % CHECKED == 0 then pools.check_uses() end
 end
 

@@ -117,7 +117,8 @@ local function reply(step)
     stop_reason = step.order == 'stop' and step.meta.stop_reason or nil,
     garbage = tally.garbage ~= '' and tally.garbage or nil, unmet = step.unmet, items = step.items, no_items = step.no_items,
     unmoved = step.unmoved, group_news = step.group_news, groups_finished = step.groups_finished,
-    pool_items = step.pool_items, own_items = step.own_items, next_item = next_item, lacks_item = step.lacks_item, retired_items = step.retired_items, wants_pools = step.wants_pools,
+    pool_items = step.pool_items, own_items = step.own_items, next_item = next_item, lacks_item = step.lacks_item,
+    retired_items = step.retired_items, wants_pools = step.wants_pools,
     seeds_problem = problem and problem[2] .. ' ' .. problem[1] or '', epoch = step.over and step.membership > 0 and '' or tally.epoch or step.meta.epoch or '',
   })
   return {head, step.leases}

@@ -1,4 +1,4 @@
--- Needs: exchange/header, exchange/check, exchange/slot_admission, exchange/close_limits, exchange/begin, exchange/pushes, exchange/page_items, exchange/release, exchange/upkeep, exchange/followers, store/groups, store/pools, store/pool_items, exchange/make_leases, exchange/lease_others, exchange/serve_slots, exchange/reply
+-- Needs: exchange/header, exchange/check, exchange/slot_admission, exchange/close_limits, exchange/item_reports, exchange/begin, exchange/pushes, exchange/page_items, exchange/release, exchange/upkeep, exchange/followers, store/groups, store/pools, exchange/make_leases, exchange/lease_others, exchange/serve_slots, exchange/reply
 -- One exchange between a worker and the frontier.
 --
 -- ARGV  the header, in JSON: see exchange/header.lua. Then these lists, in this order; the header has the length of each:
@@ -25,16 +25,7 @@ if refusal then return refusal end
 begin.recognise(step)
 if header.close then close_limits.look(step) end
 -- Before the orders: a worker begins nothing with an item that rests or is retired from now on.
-if header.pool_reports and not step.repeated then
-  for _, report in ipairs(header.pool_reports) do
-    local pool, item, its = unpack(report)
-    local reason = pool_items.hear(pool, item, its, step.worker)
-    if reason then
-      step.retired_items = step.retired_items or {}
-      step.retired_items[#step.retired_items + 1] = {pool, item, reason, pool_items.are_left(pool)}
-    end
-  end
-end
+if header.pool_reports then item_reports.hear(step) end
 begin.orders(step)
 begin.rewind(step)
 

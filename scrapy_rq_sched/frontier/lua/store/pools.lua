@@ -27,14 +27,19 @@ function pools.use()
   are_used = true
 end
 
--- -> the pool of a place or lane; nil if its requests need no item
+-- -> the pool of a lane; nil if its requests need no item
+local function pool_of(lane)
+  return string.match(lane, '~([^|]*)$')
+end
+
+-- -> the pool of a place; nil if its requests need no item. A slot's own name may have a '~', too
 function pools.of(place)
-  return string.match(place, '~([^|]*)$')
+  return slots.is_laned(place) and pool_of(place) or nil
 end
 
 -- -> how many requests of a place may be handed out, at most *most*
 function pools.room(place, most)
-  local pool = slots.is_laned(place) and pools.are_used() and pools.of(select(2, lanes.split(place)))
+  local pool = pools.are_used() and pools.of(place)
   if not pool then return most end
   local room = 0
   for _, item in ipairs(pool_items.free(pool, most)) do
@@ -71,7 +76,7 @@ end
 
 -- -> the item for a lease of a place; nil if its requests need none, or if none is free
 function pools.take(place, worker, lease)
-  local pool = slots.is_laned(place) and pools.of(select(2, lanes.split(place)))
+  local pool = pools.of(place)
   return pool and take(pool, worker .. '/' .. lease)
 end
 
@@ -137,7 +142,7 @@ end
 local function served(offers)
   local found = {}
   for _, lane in ipairs(slots.has_lanes ~= false and lanes.all() or {}) do
-    local pool = pools.of(lane)
+    local pool = pool_of(lane)
     if pool and lanes.covers(offers, lane) then found[#found + 1] = {lane, pool} end
   end
   return found
