@@ -122,6 +122,14 @@ class FrontierSettings:
     stall_timeout: float = setting("FRONTIER_STALL_TIMEOUT", Read.number, 600.0, 0)
     #: ``FRONTIER_MAX_EVENTS``, in events; 0: no events
     max_events: int = setting("FRONTIER_MAX_EVENTS", Read.whole, 10_000, 0)
+    #: ``FRONTIER_HISTORY``, in crawls; 0: no history
+    history: int = setting("FRONTIER_HISTORY", Read.whole, 100, 0, 10_000)
+    #: ``FRONTIER_HISTORY_AGE``, in seconds
+    history_age: float = setting("FRONTIER_HISTORY_AGE", Read.number, 90 * 86400.0, 1)
+    #: ``FRONTIER_HISTORY_ALERT``, as a share; 0: no event
+    history_alert: float = setting("FRONTIER_HISTORY_ALERT", Read.number, 0.3, 0)
+    #: ``FRONTIER_OUTCOMES``, in requests; 0: none
+    outcomes: int = setting("FRONTIER_OUTCOMES", Read.whole, 50_000, 0, 1_000_000)
     #: ``FRONTIER_WEBHOOK_URL``; empty: no webhook
     webhook_url: str = setting("FRONTIER_WEBHOOK_URL", Read.url, "", repr=False)
     #: ``FRONTIER_WEBHOOK_SECRET``; empty: events are not signed

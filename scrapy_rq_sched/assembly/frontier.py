@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from typing import Any
 
@@ -86,6 +87,23 @@ def made_with(
         "REQUEST_FINGERPRINTER_CLASS": fingerprints_by(dupefilter, crawler),
         "FRONTIER_ITEMS": items,
     }
+
+
+#: The settings that the history of crawls shows, if they are not Scrapy's own values.
+SHOWN_SETTINGS = (
+    *("CONCURRENT_REQUESTS", "CONCURRENT_REQUESTS_PER_DOMAIN", "DOWNLOAD_DELAY", "DOWNLOAD_TIMEOUT"),
+    *("AUTOTHROTTLE_ENABLED", "ROBOTSTXT_OBEY", "DEPTH_LIMIT", "RETRY_TIMES", "HTTPCACHE_ENABLED"),
+    *("CLOSESPIDER_PAGECOUNT", "CLOSESPIDER_ITEMCOUNT", "CLOSESPIDER_TIMEOUT", "FRONTIER_MAX_PAGES"),
+    *("FRONTIER_MAX_WORKERS", "FRONTIER_LEASE_TIMEOUT", "FRONTIER_FLEET_LIMITS", "FRONTIER_SET_ASIDE"),
+    *("FRONTIER_JOB", "SCHEDULER_PERSIST", "SCHEDULER_FLUSH_ON_START"),
+)
+
+
+def shown_settings(settings: Any) -> str:
+    """Return the settings that matter to compare two crawls, as a JSON object."""
+    return json.dumps(
+        {name: settings.get(name) for name in SHOWN_SETTINGS if settings.getpriority(name)}, default=str
+    )
 
 
 def items_at(settings: FrontierSettings, keys: Keys) -> str:

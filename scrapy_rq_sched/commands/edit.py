@@ -97,7 +97,8 @@ class Clear(Change):
     summary = "Remove a frontier, after showing its contents and asking"
     description = (
         "Remove the whole frontier from Redis: waiting requests, fingerprints, seeds, the failed list. "
-        "Items, statistics and the dashboard's audit list stay. Refused while workers are alive."
+        "Items, statistics, the history of crawls and the dashboard's audit list stay. Refused while workers "
+        "are alive."
     )
     examples = (
         "scrapy frontier clear quotes",
@@ -116,12 +117,13 @@ class Clear(Change):
             choices=KEEPABLE,
             help="a part that stays (may be repeated)",
         )
+        parser.add_argument("--history", action="store_true", help="delete the history of crawls, too")
 
         super().add_arguments(parser)
 
     def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
         """Prepare the removal."""
-        return clear_frontier(view, opts.force, opts.keep)
+        return clear_frontier(view, opts.force, opts.keep, opts.history)
 
     def run(self, context: Context, opts: argparse.Namespace) -> int | None:
         """Show its contents, ask, and clear it."""

@@ -221,7 +221,7 @@ def _state(status: Status) -> str:
 def _finished(status: Status) -> list[tuple[str, str]]:
     """Return how a crawl has ended. Its keys may be gone, so that only its events tell."""
     last = status.last_crawl
-    finished_at = last.finished_at if last else status.finished_at
+    finished_at = last.ended if last else status.finished_at
     pairs = [("spider", status.spider), ("state", in_state("finished"))]
     if finished_at:
         pairs.append(("finished", f"{when(finished_at)}, {duration(status.now - finished_at)} ago"))
@@ -242,7 +242,7 @@ def _last_crawl(status: Status) -> list[tuple[str, str]]:
     last = status.last_crawl
     if last is None:
         return []
-    text = f"finished {when(last.finished_at)}: {counted(last.pages, 'page')} in {duration(last.seconds)}"
+    text = f"finished {when(last.ended)}: {counted(last.pages, 'page')} in {duration(last.seconds)}"
     return [("last crawl", text)]
 
 

@@ -26,6 +26,7 @@ from ..runtime.event_loop import EventLoop
 from .answers import Answer, Answers, Failure
 from .downloader_slots import DownloaderSlots
 from .items import ItemAnswers, Items, cookie_jars
+from .outcomes import Hearer, Outcomes
 from .output import GroupInheritance
 from .robots import check_all_waiting
 from .throttle import ThrottleSettings, take_over
@@ -160,6 +161,11 @@ class EngineBridge:
         """Tell *hear* each answer that the downloader gets, and *miss* each request whose site has none."""
         # Signals reference their receivers weakly.
         self._answers.append(Answers(self._engine, self.slots.reached_at, hear, miss))
+
+    def watch_outcomes(self, hearer: Hearer) -> None:
+        """Tell *hearer* what becomes of requests."""
+        # Signals reference their receivers weakly.
+        self._outcomes = Outcomes(self._engine, hearer)
 
     def watch_items(self, items: Items) -> None:
         """Tell *items* what is answered to requests with items of pools, and give it their cookies."""

@@ -149,6 +149,7 @@ class Frontier:
         came: str = "",
         run: str = "",
         replaced: str = "",
+        shown_settings: str = "{}",
     ) -> Opened | Waiting:
         """Join the frontier, and create it if it does not exist.
 
@@ -163,6 +164,7 @@ class Frontier:
         :param came: for a worker in line for a place: when it joined the line.
         :param run: the id of the supervisor's run that this worker belongs to, if it has a supervisor.
         :param replaced: the name of the dead worker that the supervisor replaces by this worker.
+        :param shown_settings: the settings that the history of crawls shows, as a JSON object.
         :raises FleetFullError: if all places are taken, and this worker should not wait.
         :raises FleetFinishedError: if the crawl finished while this worker waited.
         :raises FleetStoppedError: if the fleet was told to stop while this worker waited.
@@ -189,6 +191,8 @@ class Frontier:
             run,
             replaced,
             self.config.wire_offers,
+            self.config.wire_history,
+            shown_settings,
         )
         # Workers with a filter of their own class may share a set with workers that have the exact filter.
         kind = "exact" if self._dupefilter == "custom" else self._dupefilter

@@ -42,6 +42,10 @@ class FleetConfig:
     :param group_failed: what becomes of requests that wait for a group of which requests were set aside:
         ``run``, or ``drop``.
     :param pools: the pools in this worker's settings.
+    :param history: how many crawls the history keeps; 0: none, :param history_age: for how many seconds, and
+    :param history_alert: the share by which a figure must differ from that of the crawl before for an event;
+        0: no event.
+    :param outcomes: of how many requests Redis keeps what became of them; 0: of none.
     """
 
     lease_timeout: float = 30.0
@@ -68,12 +72,21 @@ class FleetConfig:
     offers: frozenset[str] = frozenset()
     group_failed: str = "run"
     pools: tuple[Pool, ...] = ()
+    history: int = 100
+    history_age: float = 90 * 86400.0
+    history_alert: float = 0.3
+    outcomes: int = 50_000
 
     @property
     def wire_offers(self) -> str:
         """What the worker offers, as the name of a lane: the pools are the last."""
         pools = (lane_of("", pool.name) for pool in self.pools if not pool.is_for_worker)
         return "|".join(filter(None, (joined(self.offers), *sorted(pools))))
+
+    @property
+    def wire_history(self) -> str:
+        """The limits of the history, as ``lua/fleet/record.lua`` reads them."""
+        return f"{self.history} {max(1, round(self.history_age))} {self.history_alert:.6f}"
 
     @property
     def lease_ms(self) -> int:

@@ -263,6 +263,16 @@ class Batch:
     own_in_flight: list[str] = field(default_factory=list)
     #: If it has such items: for how many milliseconds it has had no request.
     idle: int = 0
+    #: How many items the finished pages had, and how many errors were logged, since the last exchange.
+    scraped: int = 0
+    errors: int = 0
+    #: Once a second: the number of the crawl in the history, empty if this worker does not know it; what this
+    #: worker has done in it, as ``<name>=<number> …``; responses, and the milliseconds that they took
+    #: together, by slot; and what became of requests: see ``codec/outcomes.py``.
+    run: str = ""
+    counts: str = ""
+    slot_counts: dict[str, tuple[int, int]] = field(default_factory=dict)
+    outcomes: bytes = b""
     #: Items of pages.
     item_groups: list[ItemGroup] = field(default_factory=list)
     #: The requests of the pushes. Only a user's own queue needs them.
@@ -286,6 +296,8 @@ class Batch:
                 yield from values
         for group in self.item_groups:
             yield from group.items
+        if self.outcomes:
+            yield self.outcomes
 
     def _always(self, worker: str, config: FleetConfig) -> dict[str, Any]:
         return {
@@ -380,6 +392,13 @@ class Batch:
             "own_items": self.own_items,
             "own_in_flight": self.own_in_flight,
             "idle": self.idle,
+            "scraped": self.scraped,
+            "errors": self.errors,
+            "run": self.run,
+            "counts": self.counts,
+            "slot_counts": self.slot_counts,
+            "outcomes": 1 if self.outcomes else 0,
+            "max_outcomes": config.outcomes if self.outcomes else 0,
             "drops_followers": config.group_failed == "drop",
             "given_back": len(self.given_back),
             "refused": len(self.refused),

@@ -275,6 +275,8 @@ class Reply:
     retired_items: tuple[tuple[str, str, str, bool], ...] = ()
     #: Whether the frontier does not know the pools of this worker's settings.
     wants_pools: bool = False
+    #: The number of the crawl in the history, if the batch had counts; else empty.
+    run: str = ""
     #: How many slots have waiting requests; 0 if no slot has limits.
     slots: int = 0
     #: The other worker that has the turns of the only slot with waiting requests, if this worker asked in
@@ -380,6 +382,7 @@ class Reply:
                 for pool, item, reason, are_left in head.get("retired_items") or ()
             ),
             wants_pools=head.get("wants_pools", False),
+            run=str(head.get("run") or ""),
             slots=head.get("slots", 0),
             owner=head.get("owner", ""),
             items=head.get("items"),

@@ -1,4 +1,4 @@
-"""The last finished crawl of a spider: its frontier is removed at the end, but its events stay."""
+"""The last crawl of a spider that has ended, as the history has it; without a history, as its events tell."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import replace
 from .. import connection
 from ..codec.values import number_of
 from ..events.event import Event
+from .crawl import Crawl
+from .crawls import Crawls
 from .events import stream_of
-from .status import LastCrawl, Status
+from .status import Status
 from .view import View
 
 #: Events that are read in one step, and at most: as a fleet closes, each of its workers leaves an event.
@@ -18,22 +20,44 @@ _UNDER_WAY = frozenset(("crawl_started", "crawl_going_on"))
 
 
 def with_last_crawl(view: View, status: Status) -> Status:
-    """Return *status* with the last finished crawl, if no crawl of the spider is under way.
+    """Return *status* with the last crawl that has ended, if no crawl of the spider is under way.
 
     Redis is asked only if the state is ``new`` or ``finished``. A ``new`` frontier without seeds becomes
-    ``finished``: its keys have been removed since.
+    ``finished``, if its last crawl was: its keys have been removed since.
 
     :raises redis.exceptions.RedisError: if Redis does not answer.
     """
     if status.state not in ("new", "finished"):
         return status
-    event = _last_finish(view)
-    if event is None:
+    last = last_crawl(view)
+    if last is None:
         return status
-    pages, seconds, failed = (number_of(event.details.get(name)) for name in ("pages", "seconds", "failed"))
-    last = LastCrawl(event.time, seconds, int(pages), int(failed))
-    is_finished = status.state == "finished" or not (status.seeds or status.waiting or status.leased)
+    has_nothing = not (status.seeds or status.waiting or status.leased)
+    is_finished = status.state == "finished" or (has_nothing and last.state == "finished")
     return replace(status, last_crawl=last, state="finished" if is_finished else status.state)
+
+
+def last_crawl(view: View) -> Crawl | None:
+    """Return the last crawl that has ended, with its chart; None if it is unknown.
+
+    :raises redis.exceptions.RedisError: if Redis does not answer.
+    """
+    crawls = Crawls(view)
+    found = next(crawls.read(crawls.numbers()[:1], with_charts=True), None)
+    event = None if found is not None else _last_finish(view)
+    if event is None:
+        return found
+    pages, seconds, failed = (number_of(event.details.get(name)) for name in ("pages", "seconds", "failed"))
+    return Crawl(
+        run=0,
+        spider=view.spider,
+        key=view.keys.prefix,
+        state="finished",
+        began=event.time - seconds,
+        ended=event.time,
+        pages=int(pages),
+        set_aside={"": int(failed)} if failed else {},
+    )
 
 
 def _last_finish(view: View) -> Event | None:

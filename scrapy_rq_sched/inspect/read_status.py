@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
@@ -20,11 +21,13 @@ from ..frontier.exchange_times import histogram
 from ..frontier.messages import BOTTLENECKS
 from ..keys import never
 from . import questions
+from .crawls import counts_of
 from .limit import limit_of
 from .pools import Pools
 from .questions import asked, command, count, part
 from .rates import Rates, moments
 from .status import PoolCounts, Status, UnmetNeeds, Worker
+from .time_left import with_time_left
 from .view import LONGEST_FIELD, MOST_FIELDS, View, fields
 from .wanted import workers_wanted
 
@@ -34,6 +37,8 @@ SAMPLES = SLOTS = 5
 HISTORY = 361
 #: Workers, also in line; and reasons and durations, that are read. Another program may have written millions.
 MOST_WORKERS, MOST_COUNTS = 1000, 1000
+#: Fields of the record of the crawl that are read.
+MOST_RECORDS = 4000
 #: Items of pools, and their uses, that are read.
 MOST_ITEMS = 5000
 #: Bytes that are read of a worker's description of itself, at most.
@@ -80,6 +85,7 @@ class _State(NamedTuple):
     converting: _Fields
     caps: _Fields
     pages: Part
+    counted: Part
     slots: int
     first_slots: Part
     places: Part
@@ -148,7 +154,11 @@ def read_status(view: View) -> Status:
     state = _state(
         meta, about, waiting.count, left, bool(finished), answers.converting[view.keys.converting][0]
     )
+    if since is not None:
+        since = max(since, whole_of(meta.get("going_since")) / 1000)
     rates = Rates(history, now, waiting.count, left, since if state == "crawling" else None)
+    record = fields(answers.counted)
+    done = _done(record)
     status = Status(
         spider=view.spider,
         key=view.keys.requests,
@@ -168,11 +178,19 @@ def read_status(view: View) -> Status:
         # 0 bytes of more than 0 entries means that this user may not ask for the size.
         waiting_bytes=waiting.bytes if waiting.bytes or not waiting.count else None,
         seen_bytes=seen_bytes if seen_bytes or not seen else None,
+        run=whole_of(record.get("run")),
+        began=whole_of(record.get("began")) / 1000,
         pages=whole_of(meta.get("pages")),
+        items=whole_of(meta.get("items")),
+        errors=whole_of(meta.get("errors")),
+        counts={name: count for name, count in done.items() if not name.isdigit()},
+        statuses={name: done[name] for name in sorted(done) if name.isdigit()},
         finished_at=whole_of(meta.get("finished") or finished) / 1000,
         failed_by_reason=_counts(answers.reasons),
         exchange_seconds=histogram(_counts(answers.times)),
         per_second=rates.per_second,
+        items_per_second=rates.items_per_second,
+        errors_per_second=rates.errors_per_second,
         per_hour=rates.per_hour,
         growth=rates.growth,
         seconds_left=rates.seconds_left,
@@ -193,7 +211,17 @@ def read_status(view: View) -> Status:
     )
     delay = whole_of(meta.get("slot_default", "").partition(" ")[0].partition(".")[0]) / 1000
     status = replace(status, limit=limit_of(status))
-    return replace(status, workers_wanted=workers_wanted(status, delay))
+    status = replace(status, workers_wanted=workers_wanted(status, delay))
+    return with_time_left(view, status)
+
+
+def _done(record: dict[str, str]) -> dict[str, int]:
+    """Return what all workers together have done, from the *record* of the crawl."""
+    sums: Counter[str] = Counter()
+    for name, text in record.items():
+        if name == "done" or name.startswith("done "):
+            sums.update(counts_of(text))
+    return dict(sums)
 
 
 def _ask(view: View) -> _State:
@@ -218,6 +246,7 @@ def _ask(view: View) -> _State:
         converting=questions.fields({keys.converting: keys.converting}, "from"),
         caps=questions.fields({keys.slot_pages: keys.slot_pages}, "dropped"),
         pages=part("list", keys.pages, HISTORY),
+        counted=part("HSCAN", keys.counts, MOST_RECORDS, LONGEST_ABOUT),
         slots=count("zcard", keys.slots),
         first_slots=part("zset", keys.slots, SLOTS),
         places=part("zset", keys.places, MOST_WORKERS),

@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from ..frontier.exchange_times import NO_TIMES, Histogram
 from ..frontier.messages import BottleneckName, is_much_unshared
-
-
-class Moment(NamedTuple):
-    """Ten seconds of a crawl.
-
-    :param second: the beginning, in seconds since 1970, by the server's clock.
-    :param pages: the number of pages that were finished in these seconds.
-    :param waiting: the number of waiting requests after the last of these pages.
-    """
-
-    second: int
-    pages: int
-    waiting: int
+from .crawl import Crawl, Moment
 
 
 @dataclass(frozen=True)
@@ -95,21 +82,6 @@ class PoolCounts:
 
 
 @dataclass(frozen=True)
-class LastCrawl:
-    """How the last finished crawl ended, as its event ``crawl_finished`` tells.
-
-    :param finished_at: when it was finished, in seconds since 1970, by the server's clock.
-    :param seconds: how long it took, :param pages: how many pages it did, and :param failed: how many entries
-        the failed list had at its end.
-    """
-
-    finished_at: float
-    seconds: float
-    pages: int
-    failed: int
-
-
-@dataclass(frozen=True)
 class Status:
     """The status of a frontier. Times are in seconds since 1970, by the server's clock; sizes in bytes.
 
@@ -127,16 +99,21 @@ class Status:
     :param now: when the status was read.
     :param seen_bytes: the approximate size of the fingerprints, and :param waiting_bytes: of the waiting
         requests; None if Redis does not report it.
-    :param pages: the number of pages that were finished in this crawl.
+    :param run: the number of this crawl in the history, and :param began: when it began; each 0 if unknown.
+    :param pages: the number of pages that were finished in this crawl, :param items: of their items, and
+        :param errors: of errors that its workers have logged.
+    :param counts: what its workers have done, and :param statuses: their responses by HTTP status: see
+        :class:`~.crawls.Crawl`.
     :param finished_at: when the last crawl was finished; 0 if unknown.
     :param failed_by_reason: the number of entries that were ever set aside, by reason without its details.
     :param exchange_seconds: the durations of the workers' exchanges.
-    :param per_second: pages per second, in the last minute.
+    :param per_second: pages per second in the last ten to twenty seconds, :param items_per_second: items, and
+        :param errors_per_second: errors.
     :param per_hour: pages in the last hour; for a younger crawl, extrapolated to an hour.
-    :param growth: requests per second by which the queue has grown in ten minutes; negative if it has shrunk;
-        None if unknown.
-    :param seconds_left: the time left if the queue keeps shrinking as in the last minute; None if it does not
-        shrink.
+    :param growth: requests per second by which the queue has grown in the same time; negative if it has
+        shrunk; None if unknown.
+    :param seconds_left: the time left if the queue keeps shrinking so, and no slot needs longer for its
+        delays; None if it does not shrink, or if all slots are blocked.
     :param seconds_left_at_least: the time left if no more requests are found; None if no page is crawled.
     :param found: the number of requests found by workers that cannot share all of them, :param unshared: how
         many of these are only in one worker's memory, and :param unshared_reason: the most common reason.
@@ -153,8 +130,7 @@ class Status:
     :param made_with: the settings that the frontier was made with, such as queue class and serializer.
     :param cut: which keys have more or longer entries than workers write, so that they were read in part;
         empty if all were read whole.
-    :param last_crawl: the last finished crawl, if no crawl is under way and its event is known; only
-        ``scrapy frontier status`` reads it.
+    :param last_crawl: the last crawl that has ended, if no crawl is under way.
     """
 
     spider: str
@@ -174,11 +150,19 @@ class Status:
     seen: int = 0
     waiting_bytes: int | None = None
     seen_bytes: int | None = None
+    run: int = 0
+    began: float = 0.0
     pages: int = 0
+    items: int = 0
+    errors: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    statuses: dict[str, int] = field(default_factory=dict)
     finished_at: float = 0.0
     failed_by_reason: dict[str, int] = field(default_factory=dict)
     exchange_seconds: Histogram = NO_TIMES
     per_second: float = 0.0
+    items_per_second: float = 0.0
+    errors_per_second: float = 0.0
     per_hour: float = 0.0
     growth: float | None = None
     seconds_left: float | None = None
@@ -198,7 +182,7 @@ class Status:
     history: list[Moment] = field(default_factory=list)
     made_with: dict[str, str] = field(default_factory=dict)
     cut: str = ""
-    last_crawl: LastCrawl | None = None
+    last_crawl: Crawl | None = None
 
     @property
     def left(self) -> int:

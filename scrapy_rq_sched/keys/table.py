@@ -340,6 +340,43 @@ class Table:
     times = Key(
         "{meta}:times", ("hash",), "how many exchanges took how long: a histogram; for 30 days", Use.DERIVED
     )
+    counts = Key(
+        "{meta}:counts",
+        ("hash",),
+        "the record of the crawl under way: its number in the history (`run`), its settings, and for each "
+        "worker when it joined, when and how it ended, and what it has done",
+        Use.DERIVED,
+    )
+    slot_counts = Key(
+        "{meta}:counts:slots",
+        ("hash",),
+        "how many responses each slot has given in this crawl, and how many milliseconds they took together; "
+        "the first 1,000 slots",
+        Use.DERIVED,
+    )
+    chart = Key(
+        "{meta}:chart",
+        ("list",),
+        "the crawl under way in at most 120 parts of equal length: `<second> <pages> <waiting> <items> "
+        "<errors>`",
+        Use.DERIVED,
+    )
+    crawls = Key(
+        "{meta}:crawls",
+        ("hash",),
+        "the history of crawls: for each number a JSON object, and its chart; the latest `FRONTIER_HISTORY`, "
+        "for `FRONTIER_HISTORY_AGE`. `scrapy frontier clear` keeps it",
+        Use.DERIVED,
+        lasting=True,
+    )
+    outcomes = Key(
+        "{meta}:outcomes",
+        ("string",),
+        "what became of the latest `FRONTIER_OUTCOMES` requests, for `scrapy frontier explain`: records of "
+        "20 bytes; for 30 days",
+        Use.DERIVED,
+        lasting=True,
+    )
     finished = Key(
         "{prefix}:finished",
         ("string",),
@@ -351,7 +388,8 @@ class Table:
         "{prefix}:pages",
         ("list",),
         "how many pages were done in each ten seconds of the last hour, the latest first: `<second> "
-        "<pages> <waiting>`",
+        "<pages> <waiting> <items> <errors> <first>`, the last being after how many milliseconds the first "
+        "page came",
         Use.ARGUMENT,
     )
     events = Key(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..assembly.dupefilter import check_fingerprints, close_dupefilter
-from ..assembly.frontier import items_at, made_with
+from ..assembly.frontier import items_at, made_with, shown_settings
 from ..assembly.queue import check_readable
 from ..errors import counted, frontier_command, one_line
 from ..frontier import health
@@ -125,6 +125,7 @@ def join(session: Session, line: Line) -> Opened | Waiting:
             came=line.came,
             run="" if run is None else run.id,
             replaced="" if run is None else run.replaces,
+            shown_settings=shown_settings(session.crawler.settings),
         )
     except failures.RedisError as error:
         raise failures.unreachable(server, error) from error

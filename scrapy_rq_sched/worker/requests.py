@@ -69,6 +69,9 @@ class Entry:
         together.
     :ivar identity: a text that is the same for each delivery of it, if its items need one.
     :ivar items: its items, if they are stored with its release, and it has some.
+    :ivar scraped: how many items its callback has yielded.
+    :ivar outcome: the status of its response, or an ``Ending``; 0 if there was neither.
+    :ivar has_raised: whether its callback has raised an exception.
     """
 
     request: Request
@@ -82,6 +85,9 @@ class Entry:
     earlier: Entry | None = None
     identity: str = ""
     items: PageItems | None = None
+    scraped: int = 0
+    outcome: int = 0
+    has_raised: bool = False
 
 
 class Requests:

@@ -89,6 +89,7 @@ class Session(Part):
         groups.are_kept, groups.stats = not is_custom(queue), self._stats
         groups.send_signal = self._send_group_finished
         state.pools.are_kept, state.pools.stats = not is_custom(queue), self._stats
+        state.record.stats, state.record.worker = self._stats, frontier.worker
         state.pools.command = frontier_command("pool", spider.name)
         if engine is not None:
             groups.uses_groups = engine.inherit_groups
@@ -126,6 +127,7 @@ class Session(Part):
                 engine.watch_answers(self._hear_answer, state.answers.miss)
             if self.politeness.throttle is not None:
                 engine.watch_answers(latencies.hear)
+            engine.watch_outcomes(state.record)
             if self.politeness.obeys_crawl_delays and settings.crawl_delay_max:
                 hear_crawl_delays(crawler, state.answers.hear_crawl_delay)
             engine.slots.watch(state.requests.coming, state.reached_downloader, state.left_downloader)
@@ -148,7 +150,7 @@ class Session(Part):
         # when it has said what it has.
         self.parts: tuple[Part, ...] = (
             *(state, state.outbox, state.releases, state.items),
-            *(state.start_reports, state.grants, state.answers, state.local_only),
+            *(state.start_reports, state.grants, state.answers, state.local_only, state.record),
             *(self.deny_list, self.needs, groups, state.pools, self.slot_sync, self.outside, latencies),
             *(self._totals, self._bottleneck, self),
         )
@@ -227,7 +229,7 @@ class Session(Part):
                 self._intake.start_is_over()
             self.closing = self.closing or self.engine.closing()
         self.slot_sync.closing = state.grants.closing = state.groups.closing = self.closing
-        state.pools.closing = self.closing
+        state.pools.closing = state.record.closing = self.closing
         if self.closing or state.order in (Order.PAUSE, Order.WAIT) or state.pools.holds_back:
             state.give_back()
         state.ready.look_at_stuck()

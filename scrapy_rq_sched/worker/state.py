@@ -24,6 +24,7 @@ from .items import Items
 from .outbox import LocalOnly, Outbox, Outgoing, Releases, SeenCache
 from .pools import Pools
 from .ready import Memory, Ready
+from .record import Record
 from .requests import Entry, Place, Requests, StartReports
 
 
@@ -43,6 +44,7 @@ class State(Part):
     :ivar clock: the server's clock.
     :ivar grants: the use of this worker's turns of slots.
     :ivar answers: what sites have answered to this worker.
+    :ivar record: what this worker has done.
     :ivar groups: the groups of requests.
     :ivar pools: the items of pools that this worker has.
     :ivar order: the present order to all workers.
@@ -63,6 +65,8 @@ class State(Part):
         self.clock = ServerClock()
         self.grants = SlotGrants(self.clock)
         self.answers = SiteAnswers(self.ready, settings)
+        stores_items = bool(settings.items or settings.feed)
+        self.record = Record(self.requests, settings.outcomes, stores_items)
         self.groups = Groups(self.outbox)
         self.pools = Pools(settings.pools)
         self.order = Order.CRAWL
@@ -174,6 +178,7 @@ class State(Part):
 
     def _finish_one(self, entry: Entry) -> None:
         self._pages += 1
+        self.record.finished(entry)
         self.groups.finished(entry.request)
         self.pools.finished(entry.request)
         self.ready.look_again(entry.slot)

@@ -17,11 +17,14 @@ from .operation import Operation
 KEEPABLE = ("seeds", "failed", "seen")
 
 
-def clear_frontier(view: View, forces: bool = False, keep: Collection[str] = ()) -> Operation:
+def clear_frontier(
+    view: View, forces: bool = False, keep: Collection[str] = (), with_history: bool = False
+) -> Operation:
     """Remove the frontier. Items and statistics stay. The count is that of its entries.
 
     :param forces: whether to remove it even if workers are alive; they log that it was removed.
     :param keep: members of :data:`KEEPABLE` that stay.
+    :param with_history: whether to delete the history of crawls, too.
     """
     own_keys.require(view)
     status = read_status(view)
@@ -40,7 +43,7 @@ def clear_frontier(view: View, forces: bool = False, keep: Collection[str] = ())
 
     def deed() -> int:
         nonlocal remarks
-        other = clear(view, forces, keep)
+        other = clear(view, forces, keep, with_history)
         if other:
             remarks += f". The fingerprints stay: frontier {other!r} has the same SCHEDULER_DUPEFILTER_KEY"
         return total
@@ -52,11 +55,12 @@ def clear_frontier(view: View, forces: bool = False, keep: Collection[str] = ())
     )
 
 
-def clear(view: View, force: bool = False, keep: Iterable[str] = ()) -> str:
+def clear(view: View, force: bool = False, keep: Iterable[str] = (), with_history: bool = False) -> str:
     """Remove the frontier. Items and statistics stay.
 
     :param force: whether to clear it even if workers are alive; they log that it was removed.
     :param keep: members of :data:`KEEPABLE` that stay.
+    :param with_history: whether to delete the history of crawls, too.
     :return: the other frontier that shares the dupefilter, which was therefore kept; empty if not shared.
     :raises InspectionError: if workers are alive, unless *force*; or if ``meta`` names keys that are not the
         frontier's.
@@ -65,7 +69,7 @@ def clear(view: View, force: bool = False, keep: Iterable[str] = ()) -> str:
     script = register(view.server, "clear")
     keep = set(keep)
     flags = [int(name in keep) for name in KEEPABLE]
-    problem, detail = script(view.keys.all(), [int(force), *flags, view.keys.prefix])
+    problem, detail = script(view.keys.all(), [int(force), *flags, int(with_history), view.keys.prefix])
     if problem == b"alive":
         raise _alive(view, int(detail))
     view.wait_until_freed()

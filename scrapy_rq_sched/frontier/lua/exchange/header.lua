@@ -13,7 +13,7 @@ end
 header.first = {
   fingerprints = list(header.pushes, 1), payloads = list(header.pushes, 1), finished = list(header.finished, 1),
   given_back = list(header.given_back, 1), refused = list(header.refused, 2), failed = list(header.failed, 4),
-  forgotten = list(header.forgotten, 2), items = list(header.items, 1),
+  forgotten = list(header.forgotten, 2), items = list(header.items, 1), outcomes = list(header.outcomes, 1),
 }
 
 return header -- of each call

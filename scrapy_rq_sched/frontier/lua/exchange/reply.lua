@@ -1,31 +1,39 @@
--- Needs: keys, slots/slots, slots/lanes, slots/own_slots, slots/waiting, slots/in_slots, slots/site_answers, store/seeds, store/items, store/groups, store/pools, filter, fleet/fleet, fleet/crawl, fleet/deny_list, number_of, exchange/header, exchange/begin, exchange/conditions, exchange/caps, exchange/followers
+-- Needs: keys, slots/slots, slots/lanes, slots/own_slots, slots/waiting, slots/in_slots, slots/site_answers, store/seeds, store/items, store/groups, store/pools, filter, fleet/fleet, fleet/crawl, fleet/record, fleet/deny_list, number_of, exchange/header, exchange/begin, exchange/conditions, exchange/caps, exchange/followers
 -- The end of an exchange: note the state of the crawl, and reply.
 
 -- How many exchanges of a worker, whose requests wait for items, look once for uses of items that have ended.
 local CHECKED = 64
 
--- Add the finished pages to the latest ten seconds, at the head of the list. The time for this does not grow with the
+-- Add the finished pages, their items and the errors to the latest ten seconds, at the head of the list. The time for this does not grow with the
 -- crawl.
 local function note_pages(step)
   local second = math.floor(step.now / 1000)
   local ten_seconds = second - second % 10
-  local latest, done = string.match(step.pages or '', '^(%d+) (%d+)')
+  local latest, done, items_done, errors_done, first = string.match(step.pages or '', '^(%d+) (%d+) %d+ ?(%d*) ?(%d*) ?(%d*)')
+  local scraped, errors = header.scraped or 0, header.errors or 0
   if tonumber(latest) == ten_seconds then
-    redis.call('LSET', PAGES, 0, ten_seconds .. ' ' .. done + header.pages .. ' ' .. step.waiting)
+    redis.call('LSET', PAGES, 0, string.format('%d %d %d %d %d %s', ten_seconds, done + header.pages, step.waiting,
+      number_of(items_done, 0) + scraped, number_of(errors_done, 0) + errors, first))
   else
-    redis.call('LPUSH', PAGES, ten_seconds .. ' ' .. header.pages .. ' ' .. step.waiting)
+    if step.pages then record.add_to_chart(step.pages) end
+    redis.call('LPUSH', PAGES, string.format('%d %d %d %d %d %d', ten_seconds, header.pages, step.waiting, scraped, errors,
+      step.now % 10000))
     redis.call('LTRIM', PAGES, 0, 360)
   end
 end
 
 local function note(step, finished)
   if step.over then return in_slots.write() end
-  local counts = header.pages > 0 and step.made and not step.repeated
-  if counts then note_pages(step) end
+  local is_new = step.made and not step.repeated
+  local counts = is_new and header.pages > 0
+  if counts or is_new and (header.scraped or header.errors) then note_pages(step) end
   local fields = {
     'waiting', whole(step.waiting), 'seen', whole(step.seen),
     'pages', whole(number_of(step.meta.pages, 0) + (counts and header.pages or 0)),
   }
+  for name, more in pairs({items = is_new and header.scraped or nil, errors = is_new and header.errors or nil}) do
+    fields[#fields + 1], fields[#fields + 2] = name, whole(number_of(step.meta[name], 0) + more)
+  end
   in_slots.write(fields)
   if not step.repeated then slots.keep_time(fields) end
   redis.call('HSET', META, unpack(fields))
@@ -118,7 +126,7 @@ local function reply(step)
     garbage = tally.garbage ~= '' and tally.garbage or nil, unmet = step.unmet, items = step.items, no_items = step.no_items,
     unmoved = step.unmoved, group_news = step.group_news, groups_finished = step.groups_finished,
     pool_items = step.pool_items, own_items = step.own_items, next_item = next_item, lacks_item = step.lacks_item,
-    retired_items = step.retired_items, wants_pools = step.wants_pools,
+    retired_items = step.retired_items, wants_pools = step.wants_pools, run = step.run,
     seeds_problem = problem and problem[2] .. ' ' .. problem[1] or '', epoch = step.over and step.membership > 0 and '' or tally.epoch or step.meta.epoch or '',
   })
   return {head, step.leases}

@@ -1,4 +1,4 @@
--- Needs: keys, store/seeds, store/leases, store/histories, store/groups, store/pools, store/items, store/failures, store/put_back, fleet/events, number_of, count_up, fleet/lost, exchange/header, exchange/slot_admission
+-- Needs: keys, store/seeds, store/leases, store/histories, store/groups, store/pools, store/items, store/failures, store/outcomes, store/put_back, fleet/events, number_of, count_up, fleet/record, fleet/lost, exchange/header, exchange/slot_admission
 -- The upkeep in every exchange: note the state of the worker, and reclaim the leases of dead workers.
 --
 -- step: busy; returned: the number of reclaimed leases; dead: the dead workers
@@ -46,6 +46,10 @@ local function note_new(step)
     count_up(META, 'unshared', header.local_only or 0)
     redis.call('HSET', META, 'unshared_reason', header.local_only_reason or '')
   end
+  if (header.counts or header.slot_counts or header.outcomes) and step.made and not step.over then
+    step.run = record.note(step.worker, header.run, header.counts, header.slot_counts, step.now)
+    if header.outcomes then outcomes.note(ARGV[header.first.outcomes + 1], header.max_outcomes) end
+  end
   if step.over and header.in_hand == 0 and step.busy == '0' then
     -- Now it is a worker like any other. The next worker that joins writes the settings of the frontier. But this
     -- worker does not know when its crawl finished, until it takes part in another crawl.
@@ -57,6 +61,7 @@ local function note_new(step)
   if before.reclaimed or before.left then redis.call('HDEL', own, 'reclaimed', 'left') end
   if before.reclaimed or before.left or not before.joined then
     events.tell('worker_joined', step.worker, {again = true})
+    record.is_back(step.worker)
     lost.remove(step.worker)
   end
 end
@@ -79,7 +84,8 @@ function upkeep.note(step)
   end
 end
 
--- Reclaim one lease of a dead worker. -> whether it goes back to the queue
+-- Reclaim one lease of a dead worker. -> whether it goes back to the queue, and whether it
+-- was begun
 local function take_over(dead, lease, died)
   local kind, _, _, request = leases.read(lease[2])
   redis.call('HDEL', LEASES .. dead, lease[1])
@@ -92,16 +98,16 @@ local function take_over(dead, lease, died)
     redis.call('HDEL', HISTORY, redis.sha1hex(request))
     items.drop(dead, lease[1])
     groups.released(request)
-    return false
+    return false, false
   elseif deaths >= header.max_deliveries then
     failures.set_aside(dead, lease, 'its worker died ' .. deaths .. ' times', '', 0, header.max_failed, died.now)
-    return false
+    return false, false
   end
   -- If the worker is only slow, it may still finish this request.
   if had_begun and not died.left then
     redis.call('HSET', WORKER .. dead, 'r:' .. lease[1], redis.sha1hex(request))
   end
-  return true
+  return true, had_begun
 end
 
 local function reclaim_from(dead, step)
@@ -112,9 +118,13 @@ local function reclaim_from(dead, step)
   }
   events.tell_gone(dead, 'worker_lost')
   local back, some = {}, leases.some(LEASES .. dead, RECLAIMED, leases.MAX_BYTES)
+  local begun = 0
   for _, lease in ipairs(some) do
-    if take_over(dead, lease, died) then back[#back + 1] = lease end
+    local goes_back, had_begun = take_over(dead, lease, died)
+    if goes_back then back[#back + 1] = lease end
+    begun = begun + (had_begun and 1 or 0)
   end
+  record.ended(dead, last[1] and 'left' or 'lost', step.now, begun)
   put_back(back, dead, header.max_failed, step.now)
   if step.is_limited then slot_admission.release(some, dead) end
   pools.taken(dead, some, true)
@@ -141,6 +151,7 @@ function upkeep.reclaim(step)
     if wrong_type({{LEASES .. dead, 'hash'}, {WORKER .. dead, 'hash'}}) then
       -- Somebody has stored a value of another type there: there are no leases to reclaim.
       events.tell_gone(dead, 'worker_lost')
+      record.ended(dead, 'lost', step.now)
       redis.call('ZREM', WORKERS, dead)
     else
       reclaim_from(dead, step)

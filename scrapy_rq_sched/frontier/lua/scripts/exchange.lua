@@ -9,6 +9,7 @@
 --       failed      lease, after, reason, traceback: to set aside
 --       forgotten   mode, fingerprint: marked for a request that was not crawled after all
 --       items       item: see exchange/page_items.lua
+--       outcomes    at most one text: see store/outcomes.lua
 -- Modes: 'filter' (push unless seen), 'force' (always), 'start' (unless this crawl had it as a start
 --       request), 'start+filter'. If a request is empty, the worker keeps it in its own memory: its
 --       fingerprint is marked, but nothing is pushed.

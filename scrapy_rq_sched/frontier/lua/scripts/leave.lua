@@ -1,4 +1,4 @@
--- Needs: keys, slots/waiting, slots/clear_waiting, store/seeds, store/items, store/groups, store/pools, store/seen, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, slots/slots, slots/shared_slots, fleet/lost
+-- Needs: keys, slots/waiting, slots/clear_waiting, store/seeds, store/items, store/groups, store/pools, store/seen, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, fleet/record, slots/slots, slots/shared_slots, fleet/lost
 -- A worker leaves, after the exchange in which it gave its leases back. May be repeated.
 --
 -- ARGV  worker, finished (0/1: it closes because the fleet is finished), persist (0/1),
@@ -31,7 +31,10 @@ local is_member = redis.call('ZSCORE', WORKERS, worker)
 permits.leave(worker)
 if slots.are_shared then shared_slots.leave(worker) end
 if returns == '1' then lost.add(worker, now, now, true) else lost.remove(worker) end
-if is_member then events.tell_gone(worker, 'worker_left') end
+if is_member then
+  events.tell_gone(worker, 'worker_left')
+  record.ended(worker, 'left', now)
+end
 local knows_the_end = is_member and not redis.call('HGET', WORKER .. worker, 'over')
 if left > 0 then
   -- The worker could not report the fate of these leases. They are reclaimed like a dead worker's, but at once.
@@ -55,8 +58,10 @@ end
 local leased, busy = fleet.count()
 local undone = waiting.length() + redis.call('ZCARD', DELAYED) + items.unmoved()
   + redis.call('ZCARD', FOLLOWERS) + redis.call('HLEN', GROUP_NEWS) + redis.call('ZCARD', GROUPS_EMPTIED)
-if leased + busy + undone > 0 then return {0, left, failed, 0} end
 local others = redis.call('ZRANGEBYSCORE', WORKERS, '(' .. now, '+inf')
+-- Unless it is finished: see below.
+if #others == 0 then record.write('stopped', redis.call('HGET', META, 'stop_reason') or nil, now) end
+if leased + busy + undone > 0 then return {0, left, failed, 0} end
 if seeds.count() > 0 then return {0, left, failed, 0} end
 if finished == '1' and knows_the_end and redis.call('EXISTS', META) == 1 then
   crawl.note_finish(now)
@@ -82,6 +87,7 @@ redis.call('EXPIRE', STARTED, grace)
 if #others > 0 then return {0, left, failed, is_any_silent_since(finish, others) and 1 or 0} end
 for _, other in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
   events.tell_gone(other, 'worker_lost')
+  record.ended(other, 'lost', now)
   pools.forget_worker(other, true)
   -- If this worker is only slow, its next exchange finds out that it counted as dead.
   if redis.call('EXISTS', WORKER .. other) == 1 then redis.pcall('HSET', WORKER .. other, 'reclaimed', 1) end

@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots/slots, slots/lanes, slots/waiting, slots/clear_waiting, store/seeds, store/seen, store/items, store/groups, filter, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, fleet/lost, fleet/renew, fleet/runs, fleet/deny_list
+-- Needs: keys, queue, slots/slots, slots/lanes, slots/waiting, slots/clear_waiting, store/seeds, store/seen, store/items, store/groups, filter, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, fleet/record, fleet/lost, fleet/renew, fleet/runs, fleet/deny_list
 -- A worker joins the frontier, which is created if it does not exist.
 --
 -- ARGV  worker, lease timeout (ms), age of the worker's process (ms), busy (0/1), flush (0/1),
@@ -7,7 +7,8 @@
 --       maximum number of workers (0: no limit), whether a further worker is refused (0/1), when this worker joined the
 --       line for a place (empty: it is not in line), how many events are kept,
 --       the run of the worker's supervisor, the dead worker that its supervisor replaces by it, what the worker offers, as
---       the name of a lane (each may be empty),
+--       the name of a lane (each may be empty), the limits of the history of crawls (META's field history), the settings
+--       that the history shows (JSON),
 --       n, then n times: field, value    the settings that all workers of the frontier must share
 -- Reply {problem, …}
 --       {'type', key, its type, the right type}: nothing was changed
@@ -25,6 +26,7 @@ local flush, persist, up, about = argument(), argument(), number(), argument()
 local frontier, spider = argument(), argument()
 local most, is_refused, came, max_events = number(), argument() == '1', argument(), number()
 local run, replaced, offers = argument(), argument(), argument()
+local history, shown_settings = argument(), argument()
 
 local seeds_count, seeds_problem = seeds.count()
 local problem = wrong_type(types())
@@ -113,6 +115,8 @@ if was_away then renew(WORKERS, now, lease_ms) end
 
 if uncleared_finish and (flushed or anew) then crawl.tell_finish() end
 if flushed then
+  record.write('cleared', nil, now)
+  record.clear()
   for _, name in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
     if name ~= worker then events.tell_gone(name, 'worker_lost') end
     fleet.forget(name)
@@ -132,7 +136,7 @@ seen.join(frontier)
 filter.open()
 if flushed or anew then
   redis.call('DEL', STARTED, FINISHED, PAGES, SLOT_LIMITS, SLOT_PAGES)
-  redis.call('HDEL', META, 'pages')
+  redis.call('HDEL', META, 'pages', 'items', 'errors')
   crawl.forget_finish(finish)
   groups.begin_anew(flushed)
   lost.clear()
@@ -166,7 +170,8 @@ if redis.call('EXISTS', SLOTS_BLOCKED) == 1 then redis.call('HSET', META, 'limit
 for _, pair in ipairs(made_with) do redis.call('HSET', META, pair[1], pair[2]) end
 -- For commands that run without the workers' settings.
 redis.call('HSET', META, 'spider', spider, 'requests_key', REQUESTS, 'dupefilter_key', DUPEFILTER,
-  'start_urls_keys', table.concat(SEEDS, '\n'), 'slot_states', string.sub(SLOT, 1, -2), 'max_events', max_events)
+  'start_urls_keys', table.concat(SEEDS, '\n'), 'slot_states', string.sub(SLOT, 1, -2), 'max_events', max_events,
+  'history', history)
 -- Late workers remember the start requests of the finished crawl.
 if anew or redis.call('HEXISTS', META, 'epoch') == 0 then change_epoch() end
 if anew then fleet.take_part(late) end
@@ -188,6 +193,7 @@ if not own_deadline then
   end
   events.tell('worker_joined', worker)
 end
+record.joined(worker, about, shown_settings, now)
 -- A late worker does not know when its crawl finished: see exchange/reply.lua.
 if is_late then redis.call('HSET', WORKER .. worker, 'over', 0) end
 redis.call('PEXPIRE', WORKER .. worker, math.max(86400000, 10 * lease_ms))

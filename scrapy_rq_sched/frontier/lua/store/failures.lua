@@ -1,4 +1,4 @@
--- Needs: keys, store/seeds, store/leases, store/histories, store/groups, store/items, fleet/events, count_up
+-- Needs: keys, store/seeds, store/leases, store/histories, store/groups, store/items, fleet/events, fleet/record, count_up
 -- Patterns of all UTF-8 characters that are not ASCII. If a text without these characters is not ASCII, it is not
 -- UTF-8.
 -- There is one pass for each pattern, because a loop over the characters takes Redis seconds for ten megabytes.
@@ -37,6 +37,7 @@ local function count(reason)
   local kind = string.gsub(string.match(reason, '^(.-):%f[%s%z]') or reason, "'.*'", '…')
   kind = string.gsub(string.gsub(kind, '%S+://%S+', '…'), '%d+', '…')
   kind = events.cut(kind, LONGEST)
+  record.set_aside(kind)
   if wrong_type({{REASONS, 'hash'}}) then return end
   if redis.call('HEXISTS', REASONS, kind) == 0 and redis.call('HLEN', REASONS) >= REASONS_KNOWN then kind = 'other' end
   count_up(REASONS, kind, 1)

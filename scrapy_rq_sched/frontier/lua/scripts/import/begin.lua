@@ -25,7 +25,7 @@ if problem then return {'type', unpack(problem)} end
 
 redis.call('HSET', CONVERTING, 'from', 'import', 'id', id, 'step', 0)
 -- Delete the rest of a finished crawl. Because of its finish, the next worker would clear the imported frontier.
-redis.call('DEL', COUNTER, WORKERS, FINISHED, PAGES, EXPORTED)
+redis.call('DEL', COUNTER, WORKERS, FINISHED, PAGES, EXPORTED, COUNTS, SLOT_COUNTS, CHART)
 lost.clear()
 seen.join(frontier)
 for _ = 1, number() do redis.call('HSET', META, argument(), argument()) end

@@ -1,0 +1,100 @@
+"""What became of a request, in the 20 bytes that Redis keeps of it: see ``lua/store/outcomes.lua``.
+
+A request is known by its URL, not by its fingerprint: the digest of a URL takes a twentieth of the time, and
+``scrapy frontier explain`` is asked about a URL.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+#: The bytes of a record, and of the head before the records.
+SIZE = 20
+_RECORD = struct.Struct(">8sIIHH")
+
+
+class Ending(IntEnum):
+    """How a request ended without an HTTP status: a status is less than each of these numbers."""
+
+    #: It was not downloaded: a middleware or a cache has answered it, or it was dropped in silence.
+    UNKNOWN = 1000
+    ROBOTS = 1001
+    #: A middleware has raised ``IgnoreRequest``.
+    IGNORED = 1002
+    NO_ADDRESS = 1003
+    TIMEOUT = 1004
+    REFUSED = 1005
+    LOST = 1006
+    #: Another exception.
+    EXCEPTION = 1099
+
+
+#: Parts of the names of Scrapy's and Twisted's exceptions, and what they mean; the first match counts.
+_NAMES = (
+    ("IgnoreRequest", Ending.IGNORED),
+    ("DNSLookup", Ending.NO_ADDRESS),
+    ("CannotResolveHost", Ending.NO_ADDRESS),
+    ("Timeout", Ending.TIMEOUT),
+    ("TimedOut", Ending.TIMEOUT),
+    ("Refused", Ending.REFUSED),
+    ("ConnectionLost", Ending.LOST),
+    ("ConnectionDone", Ending.LOST),
+    ("ResponseNeverReceived", Ending.LOST),
+    ("ResponseFailed", Ending.LOST),
+    ("DownloadFailed", Ending.LOST),
+)
+
+
+def ending_of(exception: Exception) -> Ending:
+    """Return how a request ended whose download raised *exception*."""
+    names = [cls.__name__ for cls in type(exception).__mro__]
+    found = next((ending for part, ending in _NAMES if any(part in name for name in names)), Ending.EXCEPTION)
+    is_robots = found is Ending.IGNORED and str(exception).startswith("Forbidden by robots.txt")
+    return Ending.ROBOTS if is_robots else found
+
+
+class Outcome(NamedTuple):
+    """What became of a request.
+
+    :param url: the digest of its URL, and :param worker: of the worker's name.
+    :param time: when it ended, in seconds since 1970, by the worker's clock.
+    :param code: its HTTP status, or an :class:`Ending`.
+    :param has_failed: whether its callback raised an exception, or it was moved to the failed list.
+    """
+
+    url: bytes
+    worker: int
+    time: int
+    code: int
+    has_failed: bool = False
+
+    def to_wire(self) -> bytes:
+        """Return the record."""
+        code = self.code if 0 <= self.code < 1 << 16 else Ending.UNKNOWN
+        return _RECORD.pack(self.url, self.worker, self.time & 0xFFFFFFFF, code, self.has_failed)
+
+
+def url_digest(url: str) -> bytes:
+    """Return the digest of *url*, of 8 bytes."""
+    return hashlib.blake2b(url.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def worker_digest(name: str) -> int:
+    """Return the digest of a worker's name."""
+    return zlib.crc32(name.encode())
+
+
+def find(ring: bytes, url: str) -> Iterator[Outcome]:
+    """Yield the outcomes of *url* in the value of the key, in no order."""
+    digest, place = url_digest(url), ring.find(url_digest(url), SIZE)
+    while place >= 0:
+        record = ring[place : place + SIZE]
+        if place % SIZE == 0 and len(record) == SIZE:
+            _, worker, time, code, flags = _RECORD.unpack(record)
+            yield Outcome(digest, worker, time, code, bool(flags))
+        place = ring.find(digest, place + 1)

@@ -1,0 +1,27 @@
+-- Needs: keys
+-- What became of the latest requests: a ring of records of 20 bytes, which collect/outcomes.py makes and reads.
+--
+-- OUTCOMES, a string: the first 20 bytes have how many records were ever written, as decimal digits with spaces before
+-- them; the records follow, each in the place of an older one once all places are taken.
+local outcomes = {}
+local SIZE = 20
+-- For how many seconds the key is kept after the last record.
+local FOR = 30 * 86400
+
+-- Write *records*, a text. most: how many records are kept
+function outcomes.note(records, most)
+  if wrong_type({{OUTCOMES, 'string'}}) then return end
+  local written = tonumber(redis.call('GETRANGE', OUTCOMES, 0, SIZE - 1)) or 0
+  local n = math.floor(#records / SIZE)
+  local first = math.max(0, n - most)
+  while first < n do
+    local place = (written + first) % most
+    local some = math.min(n - first, most - place)
+    redis.call('SETRANGE', OUTCOMES, (1 + place) * SIZE, string.sub(records, first * SIZE + 1, (first + some) * SIZE))
+    first = first + some
+  end
+  redis.call('SETRANGE', OUTCOMES, 0, string.format('%20.0f', written + n))
+  redis.call('EXPIRE', OUTCOMES, FOR)
+end
+
+return outcomes -- seldom used

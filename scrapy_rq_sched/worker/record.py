@@ -1,0 +1,177 @@
+"""What this worker has done in the crawl, for the record of the crawl in Redis (``lua/fleet/record.lua``).
+
+Pages, their items, and errors go with each exchange, so that the sums of the fleet are those of the pages
+that are finished. All else is in Scrapy's statistics, and goes once a second: as sums since this worker
+joined the crawl, so that it does no harm if a report is lost, or comes twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from scrapy import Request
+
+from ..codec.outcomes import Ending, Outcome, ending_of, url_digest, worker_digest
+from ..codec.slots import slot_name
+from ..frontier.messages import Batch
+from ..frontier.replies import Part, Reply
+from .requests import Entry, Requests
+
+#: Seconds between two reports; and records of requests after which a report is made sooner.
+INTERVAL, MOST_OUTCOMES = 1.0, 1000
+#: Slots in one report, at most, and slots that are remembered until then.
+MOST_SLOTS, SLOTS_REMEMBERED = 50, 1000
+#: Scrapy's statistics, and their names in the record; and those of robots.txt, which is not a page.
+_SUMS = {
+    "downloader/request_count": "requests",
+    "downloader/response_count": "responses",
+    "downloader/response_bytes": "bytes",
+    "downloader/exception_count": "exceptions",
+    "retry/count": "retries",
+    "dupefilter/filtered": "duplicates",
+    "item_dropped_count": "dropped_items",
+    "robotstxt/forbidden": "robots",
+    "offsite/filtered": "offsite",
+    "httperror/response_ignored_count": "http_errors",
+    "spider_exceptions/count": "callback_errors",
+}
+_OF_ROBOTS = {"robotstxt/request_count": "requests", "robotstxt/response_count": "responses"}
+_STATUS, _ROBOTS_STATUS = "downloader/response_status_count/", "robotstxt/response_status_count/"
+_ERRORS = ("log_count/ERROR", "log_count/CRITICAL")
+
+
+class Record(Part):
+    """The worker's part in the record of a crawl.
+
+    :param requests: the ledger, which notes what became of each request.
+    :param outcomes: of how many requests Redis keeps what became of them; 0: of none.
+    :param stores_items: whether items are stored with the release of their page, so that those of a page that
+        is set aside do not count.
+    :ivar stats: Scrapy's statistics collector; None: there is none.
+    :ivar worker: this worker's name.
+    :ivar closing: whether the spider closes, so that a report must not wait.
+    """
+
+    def __init__(self, requests: Requests, outcomes: int, stores_items: bool) -> None:
+        self._requests = requests
+        self._most_outcomes = outcomes
+        self._stores_items = stores_items
+        self.stats: Any = None
+        self.worker = ""
+        self.closing = False
+        self._scraped = self._errors = 0
+        self._slots: dict[str, list[float]] = {}
+        self._outcomes = bytearray()
+        # The number of the crawl in the history; empty until Redis has told it.
+        self._run = ""
+        # The sums at the beginning of the crawl, at the last report, and at the last one that Redis has.
+        self._before: Mapping[str, int] = {}
+        self._sent: Mapping[str, int] | None = None
+        self._known: Mapping[str, int] | None = None
+        self._due = 0.0
+        self._must_repeat = False
+
+    # -- what becomes of requests ------------------------------------------------------------------
+
+    def downloaded(self, request: Request, status: int, slot: str, latency: float) -> None:
+        """Note a response."""
+        if (entry := self._requests.find(request)) is not None:
+            entry.outcome = status
+        if slot and (slot in self._slots or len(self._slots) < SLOTS_REMEMBERED):
+            sums = self._slots.setdefault(slot, [0, 0.0])
+            sums[0] += 1
+            sums[1] += latency
+
+    def raised(self, request: Request, exception: Exception) -> None:
+        """Note an exception of a download."""
+        if (entry := self._requests.find(request)) is not None:
+            entry.outcome = ending_of(exception)
+
+    def callback_raised(self, request: Request | None) -> None:
+        """Note an exception of a callback."""
+        if request is not None and (entry := self._requests.find(request)) is not None:
+            entry.has_raised = True
+
+    def scraped(self, request: Request | None) -> None:
+        """Count an item: with its page, if it belongs to one that is not finished."""
+        entry = None if request is None else self._requests.find(request)
+        if entry is None:
+            self._scraped += 1
+        else:
+            entry.scraped += 1
+
+    def finished(self, entry: Entry) -> None:
+        """Note that a request is finished."""
+        has_failed = entry.failure is not None
+        if not (has_failed and self._stores_items):
+            self._scraped += entry.scraped
+        if self._most_outcomes and len(self._outcomes) < 20 * self._most_outcomes:
+            digest, code = url_digest(entry.request.url), entry.outcome or Ending.UNKNOWN
+            outcome = Outcome(
+                digest, worker_digest(self.worker), int(time.time()), code, has_failed or entry.has_raised
+            )
+            self._outcomes += outcome.to_wire()
+
+    # -- the exchange ------------------------------------------------------------------------------
+
+    def fill(self, batch: Batch) -> None:  # noqa: D102
+        batch.scraped, self._scraped = self._scraped, 0
+        if self.stats is None:
+            return
+        stats = own_stats(self.stats)
+        errors = sum(stats.get(name, 0) for name in _ERRORS)
+        batch.errors, self._errors = max(0, errors - self._errors), errors
+        now = time.monotonic()
+        if now < self._due and not self.closing and len(self._outcomes) < 20 * MOST_OUTCOMES:
+            return
+        sums = sums_of(stats)
+        if sums == self._known and not (self._slots or self._outcomes or self._must_repeat):
+            return
+        self._must_repeat = False
+        self._sent, self._due = sums, now + INTERVAL
+        batch.run = self._run
+        batch.counts = " ".join(
+            f"{name}={value - self._before.get(name, 0)}" for name, value in sums.items() if value
+        )
+        largest = sorted(self._slots, key=lambda slot: -self._slots[slot][0])[:MOST_SLOTS]
+        batch.slot_counts = {
+            slot_name(slot): (int(count), round(1000 * seconds))
+            for slot, (count, seconds) in ((slot, self._slots.pop(slot)) for slot in largest)
+        }
+        batch.outcomes, self._outcomes = bytes(self._outcomes), bytearray()
+
+    def applied(self, reply: Reply) -> None:  # noqa: D102
+        sent, self._sent = self._sent, None
+        if not reply.run:
+            return
+        if reply.run != self._run:
+            # Redis has not stored the sums: they belong to the crawl that it has named now.
+            self._run, self._before, self._known = reply.run, self._known or {}, None
+            self._due = 0.0
+        else:
+            self._known = sent
+
+    def rolled_back(self) -> None:
+        """Send the sums again: Redis may have older ones."""
+        self._must_repeat, self._due = True, 0.0
+
+
+def own_stats(stats: Any) -> Mapping[str, Any]:
+    """Return the statistics of this process, without those of other workers, from Scrapy's collector."""
+    found: Mapping[str, Any] = getattr(stats, "own_stats", None) or stats.get_stats()
+    return found
+
+
+def sums_of(stats: Mapping[str, Any]) -> dict[str, int]:
+    """Return the sums that the record has; of the statuses of responses each by its number."""
+    sums = {name: int(stats[key]) for key, name in _SUMS.items() if key in stats}
+    for key, name in _OF_ROBOTS.items():
+        if key in stats and name in sums:
+            sums[name] -= int(stats[key])
+    for key in stats:
+        if key.startswith(_STATUS):
+            status = key.removeprefix(_STATUS)
+            sums[status] = int(stats[key]) - int(stats.get(_ROBOTS_STATUS + status, 0))
+    return sums
