@@ -27,6 +27,7 @@ from .edit import Clear, Drain, Pause, Remove, Reprioritize, Resume, Stop
 from .events import Events
 from .failed import Failed
 from .groups import GroupsAction
+from .history import History
 from .items import Items
 from .look import Explain, Leases, Peek
 from .metrics import Metrics
@@ -42,6 +43,7 @@ ACTIONS: tuple[type[Action], ...] = (
     Crawl,
     Status,
     Workers,
+    History,
     Events,
     Leases,
     Peek,

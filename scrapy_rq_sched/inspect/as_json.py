@@ -10,6 +10,7 @@ from typing import Any
 from ..codec.failed_request import FailedRequest
 from ..codec.names import names_in
 from ..failed import FailedRequests
+from .crawl import Crawl
 from .entries import Entry, Held
 from .explain import Explanation
 from .slots import SlotStatus
@@ -31,7 +32,15 @@ def dump(value: Any, longest: int = 0) -> str:
 
 def status(found: Status) -> dict[str, Any]:
     """Return the status of a frontier as a dict."""
-    return {**dataclasses.asdict(found), "history": [list(moment) for moment in found.history]}
+    last = None if found.last_crawl is None else crawl(found.last_crawl)
+    history = [list(moment) for moment in found.history]
+    return {**dataclasses.asdict(found), "history": history, "last_crawl": last}
+
+
+def crawl(found: Crawl) -> dict[str, Any]:
+    """Return a crawl of the history as a dict."""
+    sums = {name: getattr(found, name) for name in ("seconds", "failed", "per_second")}
+    return {**dataclasses.asdict(found), **sums, "history": [list(moment) for moment in found.history]}
 
 
 def worker(found: Worker) -> dict[str, Any]:

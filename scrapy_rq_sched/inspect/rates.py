@@ -71,3 +71,21 @@ class Rates:
         begin = max(history[0].second + history[0].first, math.ceil((now - HOUR) / BUCKET) * BUCKET)
         pages = sum(moment.pages for moment in history if moment.second + BUCKET > begin)
         return pages / max(SHORTEST, now - begin)
+
+
+def rates_of(
+    history: Sequence[Moment], begin: float, end: float, parts: int, width: float = BUCKET
+) -> list[float]:
+    """Return the pages per second in each of at most *parts* equal parts of the time from *begin* to *end*.
+
+    :param width: seconds of each count in *history*. No part is shorter.
+    """
+    seconds = max(SHORTEST, end - begin)
+    parts = max(1, min(parts, int(seconds // width)))
+    part, sums = seconds / parts, [0.0] * parts
+    for moment in history:
+        # A count lies wholly in the part of its middle.
+        place = int((min(moment.second + width / 2, end) - begin) / part)
+        if moment.pages and moment.second < end:
+            sums[min(max(place, 0), parts - 1)] += moment.pages
+    return [pages / part for pages in sums]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -31,6 +32,8 @@ SCAN_STEP = 1000
 MOST_FIELDS, LONGEST_FIELD = 1000, 256 * 1024
 
 _SERIALIZER = "SCHEDULER_SERIALIZER"
+#: The spider's name in an entry of the history.
+_SPIDER = re.compile(r'"spider":"([^"\\]+)"')
 #: The priority of a setting that the user has named for one command.
 _BY_HAND = SETTINGS_PRIORITIES["cmdline"]
 _QUEUES = {class_path(cls): cls for cls in DISCIPLINES}
@@ -239,8 +242,16 @@ def fields(part: Part) -> dict[str, str]:
     return {text_of(piece.name): text_of(piece.data) for piece in part.pieces if not piece.is_cut}
 
 
+#: The ends of the names of the keys by which a frontier without a crawl is found, and a pattern of all of them,
+#: and of ``:meta``.
+_LASTING = (":meta:crawls", ":failed", ":start_urls")
+_PATTERN = "*:[mfs]*[ads]"
+
+
 def find_frontiers(settings: Any, server: Any = None) -> Iterator[View]:
     """Yield all frontiers in a Redis, of any project, in the order of their spiders' names.
+
+    A frontier whose crawl has ended is found by its history, its failed list, or its seeds.
 
     This scans the names of all keys, :data:`SCAN_STEP` at a time.
 
@@ -251,15 +262,62 @@ def find_frontiers(settings: Any, server: Any = None) -> Iterator[View]:
     """
     read = FrontierSettings.from_settings(settings)
     server = server or connection.get_client(settings)
-    views = []
-    for key in set(server.scan_iter("*:meta", count=SCAN_STEP, _type="hash")):
-        meta = read_meta(server, key)
+    found = {text_of(key) for key in server.scan_iter(_PATTERN, count=SCAN_STEP)}
+    views: dict[str, View] = {}
+    for key in found:
+        if not key.endswith(":meta"):
+            continue
+        meta = _meta_of(server, key)
         if "format" in meta and meta.get("requests_key"):
             keys = _keys_of(meta, meta.get("spider", ""), meta["requests_key"])
-            if keys.meta != text_of(key):
+            if keys.meta != key:
                 continue  # another program has written the name of another frontier's queue there
-            views.append(View(server, keys, read, meta, None, settings))
-    yield from sorted(views, key=lambda view: (view.spider, view.keys.requests))
+            views[keys.prefix] = View(server, keys, read, meta, None, settings)
+    bound = {name for view in views.values() for name in (view.keys.failed, *view.keys.start_urls)}
+    for key in sorted(found - bound, key=lambda key: (not key.endswith(":meta:crawls"), key)):
+        suffix = next((one for one in _LASTING if key.endswith(one)), "")
+        prefix = key.removesuffix(suffix)
+        if (
+            suffix
+            and prefix
+            and prefix not in views
+            and (view := _ended(server, key, suffix, settings, read))
+        ):
+            views[prefix] = view
+    yield from sorted(views.values(), key=lambda view: (view.spider, view.keys.requests))
+
+
+def _meta_of(server: Any, key: str) -> dict[str, str]:
+    """Return the fields of the hash *key*; none if it has another type."""
+    try:
+        return read_meta(server, key)
+    except connection.ResponseError:
+        return {}
+
+
+def _ended(server: Any, key: str, suffix: str, settings: Any, read: FrontierSettings) -> View | None:
+    """Return the frontier without a crawl that has *key*; None if the key is of another program."""
+    prefix = key.removesuffix(suffix)
+    kind, spider = server.type(key).decode(), _in_braces(prefix)
+    if suffix == ":meta:crawls":
+        if kind != "hash":
+            return None
+        _, pieces = Entries(server).step("HSCAN", key, 0, MOST_FIELDS, LONGEST_FIELD)
+        names = (_SPIDER.search(text_of(piece.data)) for piece in pieces)
+        spider = next((name[1] for name in names if name), spider)
+    elif suffix == ":failed":
+        last = server.lindex(key, -1) if kind == "list" else None
+        if last is None or not last.startswith(b"{") or b'"reason":' not in last[:10_000]:
+            return None
+    elif kind not in ("list", "set", "zset"):
+        return None
+    keys = replace(load_keys(read, server, spider), requests_template=f"{prefix}:requests".replace("%", "%%"))
+    return View(server, keys, read, {}, None, settings)
+
+
+def _in_braces(prefix: str) -> str:
+    """Return the spider's name in the prefix of its keys, which has braces on a Redis Cluster."""
+    return prefix[1:-1] if prefix.startswith("{") and prefix.endswith("}") else prefix
 
 
 def _keys_of(meta: Mapping[str, str], spider: str, requests: str) -> Keys:

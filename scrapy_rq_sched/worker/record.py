@@ -13,7 +13,7 @@ from typing import Any
 
 from scrapy import Request
 
-from ..codec.outcomes import Ending, Outcome, ending_of, url_digest, worker_digest
+from ..codec.outcomes import Ending, Outcome, ending_of, url_digest
 from ..codec.slots import slot_name
 from ..frontier.messages import Batch
 from ..frontier.replies import Part, Reply
@@ -50,7 +50,7 @@ class Record(Part):
     :param stores_items: whether items are stored with the release of their page, so that those of a page that
         is set aside do not count.
     :ivar stats: Scrapy's statistics collector; None: there is none.
-    :ivar worker: this worker's name.
+    :ivar worker: the digest of this worker's name.
     :ivar closing: whether the spider closes, so that a report must not wait.
     """
 
@@ -59,7 +59,7 @@ class Record(Part):
         self._most_outcomes = outcomes
         self._stores_items = stores_items
         self.stats: Any = None
-        self.worker = ""
+        self.worker = 0
         self.closing = False
         self._scraped = self._errors = 0
         self._slots: dict[str, list[float]] = {}
@@ -109,10 +109,8 @@ class Record(Part):
             self._scraped += entry.scraped
         if self._most_outcomes and len(self._outcomes) < 20 * self._most_outcomes:
             digest, code = url_digest(entry.request.url), entry.outcome or Ending.UNKNOWN
-            outcome = Outcome(
-                digest, worker_digest(self.worker), int(time.time()), code, has_failed or entry.has_raised
-            )
-            self._outcomes += outcome.to_wire()
+            has_failed = has_failed or entry.has_raised
+            self._outcomes += Outcome(digest, self.worker, int(time.time()), code, has_failed).to_wire()
 
     # -- the exchange ------------------------------------------------------------------------------
 

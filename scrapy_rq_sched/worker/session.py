@@ -17,6 +17,7 @@ from twisted.internet.defer import Deferred
 from ..assembly.dupefilter import filters_in_exchange, load_fingerprints
 from ..assembly.queue import is_custom
 from ..codec.names import names_in
+from ..codec.outcomes import worker_digest
 from ..engine.answers import Answer
 from ..engine.bridge import EngineBridge
 from ..engine.robots import hear_crawl_delays
@@ -89,7 +90,7 @@ class Session(Part):
         groups.are_kept, groups.stats = not is_custom(queue), self._stats
         groups.send_signal = self._send_group_finished
         state.pools.are_kept, state.pools.stats = not is_custom(queue), self._stats
-        state.record.stats, state.record.worker = self._stats, frontier.worker
+        state.record.stats, state.record.worker = self._stats, worker_digest(frontier.worker)
         state.pools.command = frontier_command("pool", spider.name)
         if engine is not None:
             groups.uses_groups = engine.inherit_groups

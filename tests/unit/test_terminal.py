@@ -34,15 +34,17 @@ from scrapy_rq_sched.commands.status_text import (
     workers_table,
 )
 from scrapy_rq_sched.inspect.as_json import status as status_as_json
+from scrapy_rq_sched.inspect.crawl import Crawl, Moment
 from scrapy_rq_sched.inspect.entries import Entry as Waiting
 from scrapy_rq_sched.inspect.entries import Held
 from scrapy_rq_sched.inspect.slots import SlotStatus
-from scrapy_rq_sched.inspect.status import LastCrawl, Moment, Status, Worker
+from scrapy_rq_sched.inspect.status import Status, Worker
 from scrapy_rq_sched.inspect.wording import counted
 
 NOW = 1_800_000_000.0
 WIDTH = 80
 MANY = 1_234_567_890
+LAST = Crawl(1, state="finished", began=NOW - 180, ended=NOW - 60, pages=480, set_aside={"no route": 2})
 #: The longest name of a host is 63 characters.
 WORKERS = (
     "vm-17381-8cfc7c",
@@ -370,7 +372,7 @@ def test_no_rate_is_shown_where_no_worker_is_alive() -> None:
 
 
 def test_a_finished_crawl_says_when_and_how_it_ended() -> None:
-    status = Status("my shop", "k", "finished", NOW, failed=2, last_crawl=LastCrawl(NOW - 60, 120.0, 480, 2))
+    status = Status("my shop", "k", "finished", NOW, failed=2, last_crawl=LAST)
     fields = fields_of(status)
     assert fields["finished"].endswith(", 1 min ago")
     assert (fields["took"], fields["pages"]) == ("2 min", "480, 4.0 a second")

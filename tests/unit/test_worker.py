@@ -29,7 +29,7 @@ def a_worker(**settings: object) -> Session:
     read = FrontierSettings(**settings)  # type: ignore[arg-type]
     queue = PriorityQueue(Mock(), Spider("s"), "s:requests")
     dupefilter = RFPDupeFilter(Mock(), "s:dupefilter")
-    return Session(get_crawler(), Spider("s"), Mock(), queue, dupefilter, read, None)
+    return Session(get_crawler(), Spider("s"), Mock(worker="w"), queue, dupefilter, read, None)
 
 
 def enqueue(worker: Session, count: int, payload: bytes = b"x") -> None:
