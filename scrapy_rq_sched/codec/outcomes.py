@@ -64,19 +64,22 @@ class Outcome(NamedTuple):
     :param url: the digest of its URL, and :param worker: of the worker's name.
     :param time: when it ended, in seconds since 1970, by the worker's clock.
     :param code: its HTTP status, or an :class:`Ending`.
-    :param has_failed: whether its callback raised an exception, or it was moved to the failed list.
+    :param has_raised: whether its callback raised an exception, and
+    :param is_set_aside: whether it was moved to the failed list.
     """
 
     url: bytes
     worker: int
     time: int
     code: int
-    has_failed: bool = False
+    has_raised: bool = False
+    is_set_aside: bool = False
 
     def to_wire(self) -> bytes:
         """Return the record."""
         code = self.code if 0 <= self.code < 1 << 16 else Ending.UNKNOWN
-        return _RECORD.pack(self.url, self.worker, self.time & 0xFFFFFFFF, code, self.has_failed)
+        flags = self.has_raised + 2 * self.is_set_aside
+        return _RECORD.pack(self.url, self.worker, self.time & 0xFFFFFFFF, code, flags)
 
 
 def url_digest(url: str) -> bytes:
@@ -91,10 +94,25 @@ def worker_digest(name: str) -> int:
 
 def find(ring: bytes, url: str) -> Iterator[Outcome]:
     """Yield the outcomes of *url* in the value of the key, in no order."""
-    digest, place = url_digest(url), ring.find(url_digest(url), SIZE)
+    digest = url_digest(url)
+    place = ring.find(digest, SIZE)
     while place >= 0:
         record = ring[place : place + SIZE]
         if place % SIZE == 0 and len(record) == SIZE:
             _, worker, time, code, flags = _RECORD.unpack(record)
-            yield Outcome(digest, worker, time, code, bool(flags))
+            is_known = code < Ending.UNKNOWN or code in Ending.__members__.values()
+            code = code if is_known else Ending.EXCEPTION
+            yield Outcome(digest, worker, time, code, bool(flags & 1), bool(flags & 2))
         place = ring.find(digest, place + 1)
+
+
+def times(ring: bytes) -> list[int]:
+    """Return when each request of the value of the key ended, in no order."""
+    whole = len(ring) // SIZE * SIZE
+    return [record[2] for record in _RECORD.iter_unpack(ring[SIZE:whole])]
+
+
+def written(ring: bytes) -> int:
+    """Return how many records were ever written to the key."""
+    head = ring[:SIZE].strip()
+    return int(head) if head.isdigit() else 0

@@ -22,12 +22,12 @@ MOST = 5
 #: The words for counts that are shown only if they are not 0.
 _FURTHER = {
     "retries": "retries",
-    "exceptions": "downloads without a response",
+    "exceptions": "without a response",
     "duplicates": "duplicates",
     "robots": "forbidden by robots.txt",
     "offsite": "offsite",
-    "http_errors": "responses dropped because of their status",
-    "callback_errors": "exceptions in callbacks",
+    "http_errors": "dropped because of their status",
+    "callback_errors": "with an exception in the callback",
     "dropped_items": "items dropped by pipelines",
 }
 
@@ -80,7 +80,7 @@ def figures(crawl: Crawl, change: Mapping[str, Difference]) -> list[tuple[str, s
     known = {text: crawl.counts.get(name, 0) for name, text in _FURTHER.items()}
     further = [f"{number(count)} {text}" for text, count in known.items() if count]
     if crawl.returned:
-        further.append(f"{number(crawl.returned)} requests of dead workers crawled again")
+        further.append(f"{number(crawl.returned)} of dead workers crawled again")
     if further:
         pairs.append(("also", ", ".join(further)))
     lost = f", of which {crawl.lost} died" if crawl.lost else ""

@@ -94,7 +94,7 @@ class Explain(Action):
     """``scrapy frontier explain SPIDER URL``."""
 
     name = "explain"
-    summary = "Explain why a URL has not been crawled: seen, waiting, leased, failed?"
+    summary = "Explain what became of a URL: seen, waiting, leased, crawled, dropped, failed?"
     description = (
         "Find out the state of a URL: seen, waiting (at which place), leased (by which worker), failed (for "
         "which reason), and the cause that holds it back. All waiting requests are searched, in steps."
@@ -123,7 +123,7 @@ class Explain(Action):
         pairs = [
             ("url", found.url),
             ("fingerprint", found.fingerprint),
-            ("seen", "yes" if found.seen or found.started else "no"),
+            ("seen", _seen(found)),
             ("waiting", "\n".join(_waits(found, status)) or "no"),
             ("leased", "\n".join(_leased(held, status) for held in found.held) or "no"),
             (
@@ -131,6 +131,9 @@ class Explain(Action):
                 "\n".join(f"{when(one.time)}: {single_line(one.reason)}" for one in found.failed) or "no",
             ),
         ]
+        if found.outcomes:
+            ended = [f"{when(one.time)}: {single_line(one.text)}" for one in found.outcomes]
+            pairs.append(("ended", "\n".join(ended)))
         if found.history:
             pairs.append(("history", "\n".join(found.history)))
         sentences = map(single_line, verdict(found, status, shlex.quote(opts.url)))
@@ -172,6 +175,12 @@ def shown(entry: Entry) -> str:
     if entry.data.startswith(PICKLE) and entry.problem:
         return entry.problem
     return entry.url or f"{entry.data[:60]!r}: {entry.problem}"
+
+
+def _seen(found: Explanation) -> str:
+    if found.seen or found.started:
+        return "yes"
+    return "no" if found.exists else "unknown: the crawl has ended, and its fingerprints are removed"
 
 
 def _waits(found: Explanation, status: Status) -> list[str]:

@@ -117,6 +117,7 @@ def explanation(found: Explanation) -> dict[str, Any]:
         "failed": [{"id": one.id, "time": one.time, "reason": one.reason} for one in found.failed],
         "history": found.history,
         "alike": found.alike,
+        "outcomes": [dataclasses.asdict(one) for one in found.outcomes],
     }
 
 

@@ -19,9 +19,11 @@ from ..failed import FailedRequests
 from ..frontier.entries import COMPARED
 from ..frontier.scripts import filter_step
 from ..serializers import serializer_name
+from .crawl import Crawl
 from .entries import Delayed, Entry, Follower, Held, Reader
 from .fingerprint import Fingerprinter
 from .groups import Group, Groups
+from .outcomes import Ended, OutcomeMemory
 from .pools import Pools
 from .queues import Queues
 from .slots import Slots, SlotStatus
@@ -63,6 +65,10 @@ class Explanation:
     :param history: the deaths and refusals of workers that had it: ``died:`` or ``refused:``, worker, ``@``
         and second.
     :param alike: similar URLs that were seen.
+    :param outcomes: what became of its latest requests, the oldest first.
+    :param last: the crawl under way, or the last one; None if it is unknown.
+    :param knows_all: whether what became of each request of that crawl is known.
+    :param exists: whether the frontier exists: else the crawl has ended, and its fingerprints are removed.
     """
 
     url: str
@@ -79,6 +85,10 @@ class Explanation:
     failed: list[FailedRequest] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
     alike: list[str] = field(default_factory=list)
+    outcomes: list[Ended] = field(default_factory=list)
+    last: Crawl | None = None
+    knows_all: bool = False
+    exists: bool = True
 
     @property
     def is_nowhere(self) -> bool:
@@ -96,7 +106,7 @@ class Explainer:
     def __init__(self, view: View) -> None:
         self._view = view
         self._reader = Reader(view, COMPARED)
-        self._queues, self._slots = Queues(view, COMPARED), Slots(view)
+        self._queues = Queues(view, COMPARED)
         self._fingerprinter = Fingerprinter(view)
         self._filter_step = filter_step(view.server, view.keys.dupefilter, view.dupefilter)
 
@@ -137,6 +147,9 @@ class Explainer:
         failed = FailedRequests(self._view.server, self._view.keys)
         found.failed = [entry for entry in failed if is_it(self.entry_of(entry))]
         found.history = self._history(found)
+        memory = OutcomeMemory(self._view)
+        found.outcomes, found.last = memory.find(request.url, text), memory.last
+        found.knows_all, found.exists = memory.has_all, self._view.exists
         if not found.seen and found.is_nowhere:
             found.alike = [url for url in _alike(request.url) if self._is_seen(request.replace(url=url))]
         return found
@@ -186,7 +199,7 @@ class Explainer:
         return [known.get(name, PoolCounts(name)) for name in sorted(names)]
 
     def _slot_of(self, entry: Entry) -> SlotStatus | None:
-        return next(self._slots.read([entry.slot])) if entry.slot else None
+        return next(Slots(self._view).read([entry.slot])) if entry.slot and self._view.exists else None
 
     def _history(self, found: Explanation) -> list[str]:
         data = {place.entry.data for place in found.waiting} | {held.entry.data for held in found.held}

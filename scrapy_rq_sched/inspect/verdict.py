@@ -9,6 +9,7 @@ from ..codec.needs import split_place
 from ..errors import frontier_command
 from .entries import Follower
 from .explain import Explanation
+from .outcomes import Ended
 from .status import PoolCounts, Status
 from .wording import counted, crawl_command
 
@@ -65,11 +66,21 @@ def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
     if found.failed:
         again = frontier_command("failed", spider, "--id", shlex.quote(found.failed[-1].id), "--requeue")
         lines.append(f"It is in the failed list. To try it again: {again}")
-    if found.is_nowhere and (found.seen or found.started):
+    if found.outcomes:
+        lines.append(_ended(found.outcomes[-1]))
+    if found.is_nowhere and (found.seen or found.started or found.outcomes):
+        if not found.outcomes:
+            lines.append(
+                "It was found and is finished: it was crawled, its download failed after all retries, or it "
+                "was removed. The log of the worker that had it tells which"
+            )
+        command = ["forget", spider, typed, "--crawl"] if found.seen else ["seed", spider, typed]
+        lines.append(f"To crawl it again: {frontier_command(*command)}")
+    elif found.is_nowhere and not found.exists and not found.knows_all:
         lines.append(
-            "It was found and is finished: it was crawled, its download failed after all retries, or it was "
-            "removed. The log of the worker that had it tells which. To crawl it again: "
-            + frontier_command("forget", spider, typed, "--crawl")
+            "No crawl is under way, and the fingerprints of the last one were removed when it ended. It is "
+            "neither in the failed list nor among the latest requests of which the outcome is kept "
+            f"(FRONTIER_OUTCOMES). To crawl it: {frontier_command('seed', spider, typed)}"
         )
     elif found.is_nowhere:
         lines.append(
@@ -80,6 +91,16 @@ def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
     if found.alike:
         lines.append("But these similar URLs were seen: " + ", ".join(found.alike))
     return lines
+
+
+def _ended(outcome: Ended) -> str:
+    """Return what became of a request, when, and where its log is."""
+    by = f" by worker {outcome.worker}" if outcome.worker else ""
+    log = f", whose log on {outcome.host or 'its host'} is {outcome.log}" if outcome.log else ""
+    verb = "was crawled" if outcome.status else "was not crawled"
+    raised = ", and its callback raised an exception" if outcome.has_raised else ""
+    aside = ", and it was moved to the failed list" if outcome.is_set_aside else ""
+    return f"It {verb}{by}{log}: {outcome.text}{raised}{aside}"
 
 
 def _follows(one: Follower, found: Explanation) -> str:

@@ -242,8 +242,8 @@ def fields(part: Part) -> dict[str, str]:
     return {text_of(piece.name): text_of(piece.data) for piece in part.pieces if not piece.is_cut}
 
 
-#: The ends of the names of the keys by which a frontier without a crawl is found, and a pattern of all of them,
-#: and of ``:meta``.
+#: The ends of the names of the keys by which a frontier without a crawl is found, and a pattern of all of
+#: them, and of ``:meta``.
 _LASTING = (":meta:crawls", ":failed", ":start_urls")
 _PATTERN = "*:[mfs]*[ads]"
 

@@ -38,10 +38,22 @@ def worker_name() -> str:
     return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
-def about(spider: str) -> str:
+def log_file(setting: str | None) -> str:
+    """Return the path of this worker's log; empty if it has none.
+
+    :param setting: Scrapy's ``LOG_FILE``. A supervisor writes a log for each of its workers.
+    """
+    if setting:
+        return str(Path(setting).absolute())
+    supervised = run.current()
+    return str(Path(supervised.report).with_suffix(".log")) if supervised and supervised.report else ""
+
+
+def about(spider: str, log: str = "") -> str:
     """Return a description of this worker for people inspecting the fleet, as a JSON object.
 
     :param spider: the spider's name.
+    :param log: the path of its log; empty if it has none.
     """
     fields = {
         "spider": spider,
@@ -50,6 +62,7 @@ def about(spider: str) -> str:
         "version": VERSION,
         "scrapy": scrapy.__version__,
         "python": platform.python_version(),
+        **({"log": log} if log else {}),
     }
     return json.dumps(fields)
 

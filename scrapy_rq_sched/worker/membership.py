@@ -116,7 +116,7 @@ def join(session: Session, line: Line) -> Opened | Waiting:
                 settings.project,
                 items_at(settings, frontier.keys),
             ),
-            identity.about(session.spider.name),
+            identity.about(session.spider.name, identity.log_file(session.crawler.settings.get("LOG_FILE"))),
             line.age,
             busy=session.is_busy,
             flush=line.may_flush,

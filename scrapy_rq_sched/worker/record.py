@@ -104,13 +104,13 @@ class Record(Part):
 
     def finished(self, entry: Entry) -> None:
         """Note that a request is finished."""
-        has_failed = entry.failure is not None
-        if not (has_failed and self._stores_items):
+        is_set_aside = entry.failure is not None
+        if not (is_set_aside and self._stores_items):
             self._scraped += entry.scraped
         if self._most_outcomes and len(self._outcomes) < 20 * self._most_outcomes:
             digest, code = url_digest(entry.request.url), entry.outcome or Ending.UNKNOWN
-            has_failed = has_failed or entry.has_raised
-            self._outcomes += Outcome(digest, self.worker, int(time.time()), code, has_failed).to_wire()
+            flags = entry.has_raised, is_set_aside
+            self._outcomes += Outcome(digest, self.worker, int(time.time()), code, *flags).to_wire()
 
     # -- the exchange ------------------------------------------------------------------------------
 

@@ -152,6 +152,7 @@ def long_ago(join: Join, server: redis.Redis) -> Client:
     """Join a worker that has been there for days."""
     worker = join("a")
     server.hset("s:worker:a", "joined", 1_000_000)
+    server.hset("s:meta", "going_since", 1_000)
     return worker
 
 
@@ -164,13 +165,14 @@ def moments(server: redis.Redis, *pages_and_waiting: tuple[int, int]) -> None:
     )
 
 
-def test_the_rate_is_that_of_the_last_minute_and_of_the_last_hour(
+def test_the_rate_is_that_of_the_last_twenty_seconds_and_of_the_last_hour(
     join: Join, look: Look, server: redis.Redis
 ) -> None:
     long_ago(join, server).push("one")
     moments(server, *[(100, 1)] * 100, *[(10, 1)] * 8)
     status = read_status(look())
-    assert 0.7 < status.per_second < 1.1
+    # The last ten seconds that are over, and none of the present ones.
+    assert 0.5 <= status.per_second <= 1
     # 100 tens of seconds with 100 pages and 8 with 10, in 1,080 seconds.
     assert 3600 * 10_080 / 1_095 < status.per_hour < 3600 * 10_080 / 1_079
 
@@ -194,32 +196,32 @@ def test_pages_done_before_the_workers_joined_do_not_count_for_their_rate(
 
 def test_the_time_left_is_by_how_fast_the_queue_shrinks(join: Join, look: Look, server: redis.Redis) -> None:
     long_ago(join, server).push(*map(str, range(100)))
-    # From 700 to 100 in about a minute, with 20 pages a second of which most find others.
-    moments(server, *((200, 700 - 100 * n) for n in range(7)))
+    # From 200 to 100 in ten seconds, with 20 pages a second of which most find others.
+    moments(server, *((200, 700 - 100 * n) for n in range(6)))
     status = read_status(look())
     assert status.growth is not None
     assert status.seconds_left is not None
-    assert -11 < status.growth < -8
-    assert 9 < status.seconds_left < 15
+    # The present ten seconds have no pages.
+    assert -20 <= status.growth <= -10
+    assert status.seconds_left == pytest.approx(100 / -status.growth)
 
 
-def test_the_time_left_is_by_the_last_minute(join: Join, look: Look, server: redis.Redis) -> None:
+def test_the_time_left_is_by_the_last_twenty_seconds(join: Join, look: Look, server: redis.Redis) -> None:
     long_ago(join, server).push(*map(str, range(100)))
     # Nine minutes of growth do not count.
-    moments(server, *((200, 10 * n) for n in range(54)), *((200, 700 - 100 * n) for n in range(7)))
+    moments(server, *((200, 10 * n) for n in range(54)), (200, 200), (200, 100))
     status = read_status(look())
     assert status.seconds_left is not None
-    assert 9 < status.seconds_left < 15
+    assert 9 < status.seconds_left <= 20
 
 
 def test_no_end_is_foretold_once_the_queue_does_not_shrink_any_more(
     join: Join, look: Look, server: redis.Redis
 ) -> None:
     long_ago(join, server).push(*map(str, range(100)))
-    moments(server, *((200, 1000) for n in range(54)), *((200, 10 * n) for n in range(7)))
+    moments(server, *((200, 1000) for n in range(54)), *((200, 100) for n in range(7)))
     status = read_status(look())
-    assert status.growth is not None
-    assert status.growth < 0
+    assert status.growth == 0
     assert status.seconds_left is None
 
 
@@ -739,7 +741,7 @@ def test_a_frontier_that_is_cleared_has_left_nothing(
     worker.say(failed=[Failed(one.name, 0, "bad")], refused=[(two.name, "no callback")], pages=2)
     server.rpush("s:start_urls", "x")
     server.zadd("s:workers", {"a": 1})
-    assert clear(look()) == ""
+    assert clear(look(), with_history=True) == ""
     assert left(server) == set()
 
 
@@ -750,7 +752,7 @@ def test_a_frontier_is_not_cleared_while_workers_are_alive(
     with pytest.raises(InspectionError, match="scrapy frontier stop s"):
         clear(look())
     assert server.zcard("s:requests") == 1
-    clear(look(), force=True)
+    clear(look(), force=True, with_history=True)
     # From these the workers that are alive find out, for ten minutes.
     assert left(server) == {b"s:finished", b"s:worker:a"}
     assert 0 < server.ttl("s:worker:a") <= 600

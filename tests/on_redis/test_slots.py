@@ -278,7 +278,7 @@ def test_clear_removes_the_requests_of_all_slots(join: Join, server: redis.Redis
     worker = join()
     worker.say(pushes=[Push("force", "", 0, f"r{n}".encode(), f"slot{n}") for n in range(1000)])
     worker.frontier.leave(finished=False, persist=False)
-    clear(View.from_settings(Settings({"REDIS_URL": redis_url}), "s"))
+    clear(View.from_settings(Settings({"REDIS_URL": redis_url}), "s"), with_history=True)
     # Only that it has left is known of the worker, for a minute.
     assert list(server.scan_iter("s:*")) == [b"s:worker:a"]
 

@@ -25,6 +25,7 @@ NO_OPTIONS: dict[str, Any] = {
     "json": False,
     "watch": None,
     "force": False,
+    "history": False,
     "file": None,
     "seeds": ["http://a.test/"],
     "priority": None,

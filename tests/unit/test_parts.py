@@ -101,6 +101,12 @@ SENT: dict[str, Any] = {
     "item_groups": [ItemGroup((b"an item",))],
     "times": {"1": 1},
     "bottleneck": "redis",
+    "scraped": 1,
+    "errors": 1,
+    "run": "1",
+    "counts": "responses=1",
+    "slot_counts": {"example.com": (1, 20)},
+    "outcomes": b"x" * 20,
 }
 
 

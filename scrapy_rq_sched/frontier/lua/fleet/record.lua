@@ -1,4 +1,4 @@
--- Needs: keys, number_of, count_up
+-- Needs: keys, number_of
 -- The record of a crawl: what it did while it runs, and its entry in the history of crawls.
 --
 -- COUNTS, a hash: run: the number of the crawl; began: when it began; settings: those that matter, in JSON; for each worker
@@ -9,7 +9,7 @@
 -- CHART, a list: '<second> <pages> <waiting> <items> <errors>' for each part of the crawl, of as many seconds as
 --   COUNTS' field width says
 -- CRAWLS, a hash: '<number>': the entry of a crawl, in JSON, without its chart, which '<number> chart' has; last: the
---   highest number
+--   highest number; oldest: the lowest one that is kept
 --
 -- Records are optional: if a key has a wrong type, the crawl goes on without them.
 local record = {}
@@ -62,7 +62,8 @@ end
 -- Many workers have come and gone: keep only the sum of what those did that are gone.
 local function fold()
   local sums, ended = {}, 0
-  for _, field in ipairs(redis.call('HKEYS', COUNTS)) do
+  for _, pair in ipairs(pairs_of(redis.call('HGETALL', COUNTS))) do
+    local field = pair[1]
     local worker = string.match(field, '^left (.*)$') or string.match(field, '^lost (.*)$')
     if worker then
       add_up(sums, redis.call('HGET', COUNTS, 'done ' .. worker) or '')
@@ -229,13 +230,16 @@ function record.compose(state, reason, now)
 end
 
 local function trim(run, most, age, now)
-  for _, field in ipairs(redis.call('HKEYS', CRAWLS)) do
-    local number = tonumber(string.match(field, '^(%d+)$'))
-    if number then
-      local ended = number_of(string.match(redis.call('HGET', CRAWLS, field) or '', '"ended":(%d+)'), now)
-      if number <= run - most or ended < now - 1000 * age then redis.call('HDEL', CRAWLS, field, field .. ' chart') end
-    end
+  -- Older ones were removed when earlier crawls ended, unless fewer are kept now.
+  local oldest = number_of(redis.call('HGET', CRAWLS, 'oldest'), 1)
+  while oldest < run do
+    local entry = redis.call('HGET', CRAWLS, whole(oldest)) or ''
+    local ended = number_of(string.match(entry, '"ended":(%d+)'), 0)
+    if oldest > run - most and ended >= now - 1000 * age then break end
+    redis.call('HDEL', CRAWLS, whole(oldest), whole(oldest) .. ' chart')
+    oldest = oldest + 1
   end
+  redis.call('HSET', CRAWLS, 'oldest', whole(oldest))
 end
 
 -- Write the entry of the crawl under way into the history, in the place of an earlier one of the same crawl. -> the entry

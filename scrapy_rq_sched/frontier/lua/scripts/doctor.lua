@@ -30,7 +30,7 @@ end
 
 for _, command in ipairs({
   {'TIME'}, {'TYPE', probe}, {'EXISTS', probe}, {'STRLEN', probe}, {'SMISMEMBER', probe, 'x'}, {'EXPIRE', probe, 1}, {'PEXPIRE', probe, 1000},
-  {'GET', probe}, {'OBJECT', 'ENCODING', probe},
+  {'GET', probe}, {'GETRANGE', probe, 0, 0}, {'SETRANGE', probe, 'x', ''}, {'OBJECT', 'ENCODING', probe},
   {'XADD', probe, '*', 'x', ''}, {'XLEN', probe}, {'XREVRANGE', probe, '+', '-', 'COUNT', 1}, {'PUBLISH', probe, ''},
   {'HGET', probe, 'x'}, {'HSET', probe, 'x', ''}, {'HDEL', probe, 'x'}, {'HLEN', probe}, {'HEXISTS', probe, 'x'},
   {'HGETALL', probe}, {'HMGET', probe, 'x'}, {'HRANDFIELD', probe, 1}, {'HSTRLEN', probe, 'x'},

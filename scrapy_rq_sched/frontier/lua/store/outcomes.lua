@@ -8,16 +8,18 @@ local SIZE = 20
 -- For how many seconds the key is kept after the last record.
 local FOR = 30 * 86400
 
--- Write *records*, a text. most: how many records are kept
+-- Write *records*, a text. most: how many records are kept. This is optional: a user may lack the rights to it.
 function outcomes.note(records, most)
-  if wrong_type({{OUTCOMES, 'string'}}) then return end
-  local written = tonumber(redis.call('GETRANGE', OUTCOMES, 0, SIZE - 1)) or 0
+  local head = redis.pcall('GETRANGE', OUTCOMES, 0, SIZE - 1)
+  if has_failed(head) then return end
+  local written = tonumber(head) or 0
   local n = math.floor(#records / SIZE)
   local first = math.max(0, n - most)
   while first < n do
     local place = (written + first) % most
     local some = math.min(n - first, most - place)
-    redis.call('SETRANGE', OUTCOMES, (1 + place) * SIZE, string.sub(records, first * SIZE + 1, (first + some) * SIZE))
+    local part = string.sub(records, first * SIZE + 1, (first + some) * SIZE)
+    if has_failed(redis.pcall('SETRANGE', OUTCOMES, (1 + place) * SIZE, part)) then return end
     first = first + some
   end
   redis.call('SETRANGE', OUTCOMES, 0, string.format('%20.0f', written + n))
