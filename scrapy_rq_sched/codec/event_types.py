@@ -6,7 +6,7 @@ from __future__ import annotations
 TEXTS = {
     "crawl_started": "the crawl has started",
     "crawl_finished": "the crawl is finished (pages: {pages}, set aside: {failed})",
-    "crawl_differs": "{figure} of crawl {run}: {number}, and {before} the last time ({percent} %)",
+    "crawl_differs": "crawl {run} has {now} {figure}, and the one before had {before} ({percent} %)",
     "crawl_stalled": "no page was crawled for {seconds} s, although requests are waiting ({waiting})",
     "crawl_going_on": "the crawl continues",
     "worker_joined": "worker {worker} has joined",

@@ -1,4 +1,4 @@
-"""What became of a request, in the 20 bytes that Redis keeps of it: see ``lua/store/outcomes.lua``.
+"""What became of a request, in the 16 bytes that Redis keeps of it: see ``lua/store/outcomes.lua``.
 
 A request is known by its URL, not by its fingerprint: the digest of a URL takes a twentieth of the time, and
 ``scrapy frontier explain`` is asked about a URL.
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import struct
-import zlib
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
 #: The bytes of a record, and of the head before the records.
-SIZE = 20
-_RECORD = struct.Struct(">8sIIHH")
+SIZE = 16
+_RECORD = struct.Struct(">7s3sIH")
+#: The last number of a code; the flags come above it.
+_CODE = 0x3FFF
 
 
 class Ending(IntEnum):
@@ -69,7 +70,7 @@ class Outcome(NamedTuple):
     """
 
     url: bytes
-    worker: int
+    worker: bytes
     time: int
     code: int
     has_raised: bool = False
@@ -77,19 +78,19 @@ class Outcome(NamedTuple):
 
     def to_wire(self) -> bytes:
         """Return the record."""
-        code = self.code if 0 <= self.code < 1 << 16 else Ending.UNKNOWN
-        flags = self.has_raised + 2 * self.is_set_aside
-        return _RECORD.pack(self.url, self.worker, self.time & 0xFFFFFFFF, code, flags)
+        code = self.code if 0 <= self.code <= _CODE else Ending.UNKNOWN
+        code |= (self.has_raised + 2 * self.is_set_aside) << 14
+        return _RECORD.pack(self.url, self.worker, self.time & 0xFFFFFFFF, code)
 
 
 def url_digest(url: str) -> bytes:
-    """Return the digest of *url*, of 8 bytes."""
-    return hashlib.blake2b(url.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    """Return the digest of *url*, of 7 bytes."""
+    return hashlib.blake2b(url.encode("utf-8", "surrogatepass"), digest_size=7).digest()
 
 
-def worker_digest(name: str) -> int:
-    """Return the digest of a worker's name."""
-    return zlib.crc32(name.encode())
+def worker_digest(name: str) -> bytes:
+    """Return the digest of a worker's name, of 3 bytes."""
+    return hashlib.blake2b(name.encode(), digest_size=3).digest()
 
 
 def find(ring: bytes, url: str) -> Iterator[Outcome]:
@@ -99,7 +100,8 @@ def find(ring: bytes, url: str) -> Iterator[Outcome]:
     while place >= 0:
         record = ring[place : place + SIZE]
         if place % SIZE == 0 and len(record) == SIZE:
-            _, worker, time, code, flags = _RECORD.unpack(record)
+            _, worker, time, code = _RECORD.unpack(record)
+            flags, code = code >> 14, code & _CODE
             is_known = code < Ending.UNKNOWN or code in Ending.__members__.values()
             code = code if is_known else Ending.EXCEPTION
             yield Outcome(digest, worker, time, code, bool(flags & 1), bool(flags & 2))

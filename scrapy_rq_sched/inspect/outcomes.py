@@ -100,7 +100,7 @@ def _of_status(status: int) -> str:
     return f"HTTP status {status}{f' ({phrase})' if phrase else ''}"
 
 
-def _by_digest(crawls: Iterable[Crawl]) -> Iterable[tuple[int, CrawlWorker]]:
+def _by_digest(crawls: Iterable[Crawl]) -> Iterable[tuple[bytes, CrawlWorker]]:
     for crawl in crawls:
         for worker in crawl.workers:
             yield worker_digest(worker.name), worker

@@ -373,7 +373,7 @@ class Table:
         "{meta}:outcomes",
         ("string",),
         "what became of the latest `FRONTIER_OUTCOMES` requests, for `scrapy frontier explain`: records of "
-        "20 bytes; for 30 days",
+        "16 bytes; for 30 days",
         Use.DERIVED,
         lasting=True,
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 from scrapy import Request
 
-from ..codec.outcomes import Ending, Outcome, ending_of, url_digest
+from ..codec.outcomes import SIZE, Ending, Outcome, ending_of, url_digest
 from ..codec.slots import slot_name
 from ..frontier.messages import Batch
 from ..frontier.replies import Part, Reply
@@ -21,8 +21,8 @@ from .requests import Entry, Requests
 
 #: Seconds between two reports; and records of requests after which a report is made sooner.
 INTERVAL, MOST_OUTCOMES = 1.0, 1000
-#: Slots in one report, at most, and slots that are remembered until then.
-MOST_SLOTS, SLOTS_REMEMBERED = 50, 1000
+#: Seconds between two reports of slots; slots in one of them, and slots that are remembered until then.
+SLOTS_INTERVAL, MOST_SLOTS, SLOTS_REMEMBERED = 10.0, 20, 1000
 #: Scrapy's statistics, and their names in the record; and those of robots.txt, which is not a page.
 _SUMS = {
     "downloader/request_count": "requests",
@@ -59,7 +59,7 @@ class Record(Part):
         self._most_outcomes = outcomes
         self._stores_items = stores_items
         self.stats: Any = None
-        self.worker = 0
+        self.worker = b""
         self.closing = False
         self._scraped = self._errors = 0
         self._slots: dict[str, list[float]] = {}
@@ -70,7 +70,7 @@ class Record(Part):
         self._before: Mapping[str, int] = {}
         self._sent: Mapping[str, int] | None = None
         self._known: Mapping[str, int] | None = None
-        self._due = 0.0
+        self._due = self._slots_due = 0.0
         self._must_repeat = False
 
     # -- what becomes of requests ------------------------------------------------------------------
@@ -107,7 +107,7 @@ class Record(Part):
         is_set_aside = entry.failure is not None
         if not (is_set_aside and self._stores_items):
             self._scraped += entry.scraped
-        if self._most_outcomes and len(self._outcomes) < 20 * self._most_outcomes:
+        if self._most_outcomes and len(self._outcomes) < SIZE * self._most_outcomes:
             digest, code = url_digest(entry.request.url), entry.outcome or Ending.UNKNOWN
             flags = entry.has_raised, is_set_aside
             self._outcomes += Outcome(digest, self.worker, int(time.time()), code, *flags).to_wire()
@@ -122,10 +122,11 @@ class Record(Part):
         errors = sum(stats.get(name, 0) for name in _ERRORS)
         batch.errors, self._errors = max(0, errors - self._errors), errors
         now = time.monotonic()
-        if now < self._due and not self.closing and len(self._outcomes) < 20 * MOST_OUTCOMES:
+        if now < self._due and not self.closing and len(self._outcomes) < SIZE * MOST_OUTCOMES:
             return
         sums = sums_of(stats)
-        if sums == self._known and not (self._slots or self._outcomes or self._must_repeat):
+        reports_slots = self._slots and (now >= self._slots_due or self.closing)
+        if sums == self._known and not (reports_slots or self._outcomes or self._must_repeat):
             return
         self._must_repeat = False
         self._sent, self._due = sums, now + INTERVAL
@@ -133,12 +134,15 @@ class Record(Part):
         batch.counts = " ".join(
             f"{name}={value - self._before.get(name, 0)}" for name, value in sums.items() if value
         )
-        largest = sorted(self._slots, key=lambda slot: -self._slots[slot][0])[:MOST_SLOTS]
-        batch.slot_counts = {
-            slot_name(slot): (int(count), round(1000 * seconds))
-            for slot, (count, seconds) in ((slot, self._slots.pop(slot)) for slot in largest)
-        }
         batch.outcomes, self._outcomes = bytes(self._outcomes), bytearray()
+        batch.slot_counts = self._take_slots() if reports_slots else {}
+        self._slots_due = now + SLOTS_INTERVAL if reports_slots else self._slots_due
+
+    def _take_slots(self) -> dict[str, tuple[int, int]]:
+        """Take the slots with the most responses: how many there were, and their milliseconds together."""
+        largest = sorted(self._slots, key=lambda slot: -self._slots[slot][0])[:MOST_SLOTS]
+        taken = {slot: self._slots.pop(slot) for slot in largest}
+        return {slot_name(slot): (int(count), round(1000 * s)) for slot, (count, s) in taken.items()}
 
     def applied(self, reply: Reply) -> None:  # noqa: D102
         sent, self._sent = self._sent, None

@@ -31,8 +31,11 @@ local function note(step, finished)
     'waiting', whole(step.waiting), 'seen', whole(step.seen),
     'pages', whole(number_of(step.meta.pages, 0) + (counts and header.pages or 0)),
   }
-  for name, more in pairs({items = is_new and header.scraped or nil, errors = is_new and header.errors or nil}) do
-    fields[#fields + 1], fields[#fields + 2] = name, whole(number_of(step.meta[name], 0) + more)
+  if is_new and header.scraped then
+    fields[7], fields[8] = 'items', whole(number_of(step.meta.items, 0) + header.scraped)
+  end
+  if is_new and header.errors then
+    fields[#fields + 1], fields[#fields + 2] = 'errors', whole(number_of(step.meta.errors, 0) + header.errors)
   end
   in_slots.write(fields)
   if not step.repeated then slots.keep_time(fields) end

@@ -48,7 +48,7 @@ function crawl.tell_finish()
   local entry = record.write('finished', nil, finished)
   for _, difference in ipairs(entry and record.differences(entry) or {}) do
     local figure, is, was = unpack(difference)
-    events.tell('crawl_differs', nil, {figure = figure, number = is, before = was, run = entry.run,
+    events.tell('crawl_differs', nil, {figure = figure, now = is, before = was, run = entry.run,
       percent = math.floor(100 * (is - was) / was + 0.5)})
   end
   record.clear()

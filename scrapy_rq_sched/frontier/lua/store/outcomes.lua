@@ -1,10 +1,10 @@
 -- Needs: keys
--- What became of the latest requests: a ring of records of 20 bytes, which collect/outcomes.py makes and reads.
+-- What became of the latest requests: a ring of records of 16 bytes, which codec/outcomes.py makes and reads.
 --
--- OUTCOMES, a string: the first 20 bytes have how many records were ever written, as decimal digits with spaces before
+-- OUTCOMES, a string: the first 16 bytes have how many records were ever written, as decimal digits with spaces before
 -- them; the records follow, each in the place of an older one once all places are taken.
 local outcomes = {}
-local SIZE = 20
+local SIZE = 16
 -- For how many seconds the key is kept after the last record.
 local FOR = 30 * 86400
 
@@ -18,11 +18,11 @@ function outcomes.note(records, most)
   while first < n do
     local place = (written + first) % most
     local some = math.min(n - first, most - place)
-    local part = string.sub(records, first * SIZE + 1, (first + some) * SIZE)
+    local part = some == n and records or string.sub(records, first * SIZE + 1, (first + some) * SIZE)
     if has_failed(redis.pcall('SETRANGE', OUTCOMES, (1 + place) * SIZE, part)) then return end
     first = first + some
   end
-  redis.call('SETRANGE', OUTCOMES, 0, string.format('%20.0f', written + n))
+  redis.call('SETRANGE', OUTCOMES, 0, string.format('%16.0f', written + n))
   redis.call('EXPIRE', OUTCOMES, FOR)
 end
 
