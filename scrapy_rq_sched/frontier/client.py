@@ -44,6 +44,7 @@ class Opened:
     :param unshared: the number of requests that earlier workers of this crawl could not share.
     :param unflushed: why the frontier was not cleared though the worker asked for it, as
         ``lua/scripts/open.lua`` names the reason; else empty.
+    :param run: the number of the crawl in the history; empty if there is none.
     """
 
     flushed: bool
@@ -56,6 +57,7 @@ class Opened:
     failed: int
     unshared: int
     unflushed: str = ""
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +209,9 @@ class Frontier:
         if problem:
             raise refusals.to_join(problem, rest, self.keys)
         self.pools.fill()
-        flushed, kept_for, *counts, unflushed = rest
+        flushed, kept_for, *counts, unflushed, number = rest
         opened = Opened(bool(flushed), kept_for.decode(), *counts)
-        return replace(opened, unflushed=unflushed.decode())
+        return replace(opened, unflushed=unflushed.decode(), run=number.decode())
 
     def exchange(self, batch: Batch) -> Reply:
         """Send *batch* and return the reply: one round trip, one atomic step. May be repeated.

@@ -136,6 +136,7 @@ def welcome(session: Session, line: Line, opened: Opened) -> None:
     for warning in line.warnings:
         logger.warning(warning)
     line.joined()
+    session.state.record.joined(opened.run)
     if opened.unflushed:
         _log_not_flushed(session.frontier, opened)
     if opened.kept_for:

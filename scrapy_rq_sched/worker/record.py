@@ -73,6 +73,10 @@ class Record(Part):
         self._due = self._slots_due = 0.0
         self._must_repeat = False
 
+    def joined(self, run: str) -> None:
+        """Note the number of the crawl that this worker has joined; empty if it is unknown."""
+        self._run = run
+
     # -- what becomes of requests ------------------------------------------------------------------
 
     def downloaded(self, request: Request, status: int, slot: str, latency: float) -> None:

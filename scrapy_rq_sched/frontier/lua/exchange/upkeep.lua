@@ -46,7 +46,9 @@ local function note_new(step)
     count_up(META, 'unshared', header.local_only or 0)
     redis.call('HSET', META, 'unshared_reason', header.local_only_reason or '')
   end
-  if (header.counts or header.slot_counts or header.outcomes) and step.made and not step.over then
+  -- A worker that came after the end of a crawl has no part in one.
+  local has_part = step.made and not step.before.over
+  if has_part and (header.counts or header.slot_counts or header.outcomes) then
     step.run = record.note(step.worker, header.run, header.counts, header.slot_counts, step.now)
     if header.outcomes then outcomes.note(ARGV[header.first.outcomes + 1], header.max_outcomes) end
   end

@@ -78,13 +78,14 @@ local function fold()
   redis.call('HINCRBY', COUNTS, 'folded', ended)
 end
 
--- about: the worker's description of itself; settings: those that matter; both in JSON
+-- about: the worker's description of itself; settings: those that matter; both in JSON. -> the number of the crawl
 function record.joined(worker, about, settings, now)
-  if not is_open() then return end
+  if not is_open() then return nil end
   if redis.call('HLEN', COUNTS) > 3 * WORKERS_KNOWN then fold() end
   redis.call('HSETNX', COUNTS, 'settings', settings)
   redis.call('HSETNX', COUNTS, 'joined ' .. worker, whole(now) .. ' ' .. about)
   redis.call('HDEL', COUNTS, 'left ' .. worker, 'lost ' .. worker)
+  return redis.call('HGET', COUNTS, 'run')
 end
 
 -- how: 'left' or 'lost'; returned: how many of its begun requests went back to the queue

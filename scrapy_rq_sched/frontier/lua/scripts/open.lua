@@ -18,7 +18,7 @@
 --       {'wait', …}, {'full', …}, {'stopped'}, {'finished'}: see permits.refusal()
 --       {'', flushed (0/1), another frontier that uses the filter, so that it was not cleared, waiting, seen, seeds,
 --        leased, workers, entries in the failed list,
---        requests that earlier workers of this crawl could not share, unflushed}
+--        requests that earlier workers of this crawl could not share, unflushed, the number of the crawl in the history}
 --       unflushed: why the frontier is not cleared though *flush* is 1: see why_not_flush(); else empty
 -- May be repeated, because a reply may be lost.
 local worker, lease_ms, age, busy = argument(), number(), number(), argument()
@@ -193,12 +193,12 @@ if not own_deadline then
   end
   events.tell('worker_joined', worker)
 end
-record.joined(worker, about, shown_settings, now)
+local number = not is_late and record.joined(worker, about, shown_settings, now)
 -- A late worker does not know when its crawl finished: see exchange/reply.lua.
 if is_late then redis.call('HSET', WORKER .. worker, 'over', 0) end
 redis.call('PEXPIRE', WORKER .. worker, math.max(86400000, 10 * lease_ms))
 return {
   '', flushed and 1 or 0, kept_for, waiting.length(), filter.count(), seeds_count, flushed and 0 or leased,
   redis.call('ZCARD', WORKERS), redis.call('LLEN', FAILED), tonumber(redis.call('HGET', META, 'unshared')) or 0,
-  unflushed or '',
+  unflushed or '', number or '',
 }
