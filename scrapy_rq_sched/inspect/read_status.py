@@ -155,7 +155,7 @@ def read_status(view: View) -> Status:
         meta, about, waiting.count, left, bool(finished), answers.converting[view.keys.converting][0]
     )
     if since is not None:
-        since = max(since, whole_of(meta.get("going_since")) / 1000)
+        since = max(since, whole_of(meta.get("resumed")) / 1000)
     rates = Rates(history, now, waiting.count, left, since if state == "crawling" else None)
     record = fields(answers.counted)
     done = _done(record)

@@ -152,7 +152,6 @@ def long_ago(join: Join, server: redis.Redis) -> Client:
     """Join a worker that has been there for days."""
     worker = join("a")
     server.hset("s:worker:a", "joined", 1_000_000)
-    server.hset("s:meta", "going_since", 1_000)
     return worker
 
 

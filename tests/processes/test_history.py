@@ -38,10 +38,8 @@ def crawls(view: View) -> list[Crawl]:
     return list(found.read(found.numbers(), with_charts=True))
 
 
-def start(
-    fleet: Fleet, count: int = 1, environment: Mapping[str, str] | None = None, **settings: object
-) -> None:
-    fleet.start("pages", count, GRAPH_PAGES=PAGES, environment=environment, **{**LEASE, **settings})
+def start(fleet: Fleet, count: int = 1, **settings: object) -> None:
+    fleet.start("pages", count, GRAPH_PAGES=PAGES, **{**LEASE, **settings})
 
 
 def has_begun(fleet: Fleet, pages: int = 20) -> Callable[[], bool]:

@@ -63,7 +63,7 @@ end
 function crawl.forget_finish(finish)
   redis.call('HDEL', META, 'finished', 'finish_unrecorded', 'waiting', 'lost', 'found', 'unshared', 'unshared_reason',
     'limited', 'rewound', 'moves_heard', 'limits_changed', 'recalled', 'stalled', 'no_memory', 'no_room', 'runs', 'caps',
-    'unmet')
+    'unmet', 'resumed')
   local given = redis.call('HMGET', META, 'state_since', 'stop')
   if not finish or number_of(given[1], 0) <= finish then redis.call('HDEL', META, 'state', 'state_since') end
   if not finish or number_of(given[2], 0) / 1000 <= finish then redis.call('HDEL', META, 'stop', 'stop_reason') end

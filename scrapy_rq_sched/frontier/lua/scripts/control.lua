@@ -14,7 +14,7 @@ if order == 'stop' then
 elseif order == '' then
   -- A resume does not take back an order to stop: workers that have it are already closing.
   if redis.call('HDEL', META, 'state', 'state_since') > 0 then
-    redis.call('HSET', META, 'going_since', now)
+    redis.call('HSET', META, 'going_since', now, 'resumed', now)
     events.tell('resumed', nil)
   end
 elseif redis.call('HGET', META, 'state') ~= order then
