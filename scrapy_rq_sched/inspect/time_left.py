@@ -38,7 +38,7 @@ def with_time_left(view: View, status: Status) -> Status:
     at_least = status.seconds_left_at_least
     return replace(
         status,
-        seconds_left=None if status.seconds_left is None else max(longest, at_least or 0.0),
+        seconds_left=None if status.seconds_left is None else longest or status.seconds_left,
         seconds_left_at_least=None if at_least is None else max(longest, at_least),
     )
 

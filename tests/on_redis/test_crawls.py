@@ -185,7 +185,7 @@ def test_the_history_is_removed_with_the_frontier_only_on_request(
 
 
 def test_a_crawl_goes_on_in_a_new_entry_after_all_data_was_lost(
-    start: Start, server: redis.Redis, history: History
+    start: Start, server: redis.Redis, keys: Keys, history: History
 ) -> None:
     worker = start()
     crawl(worker, 2)
@@ -195,6 +195,7 @@ def test_a_crawl_goes_on_in_a_new_entry_after_all_data_was_lost(
     finish(worker)
     (found,) = history()
     assert (found.run, found.state) == (1, "finished")
+    assert not server.exists(keys.counts)
 
 
 def test_a_worker_that_is_slow_counts_once(
@@ -297,11 +298,16 @@ def test_the_history_is_bounded_in_age(
     assert [one.run for one in history()] == [3, 2]
 
 
-def test_no_history_is_kept_if_the_setting_is_0(start: Start, history: History) -> None:
+def test_no_history_is_kept_if_the_setting_is_0(
+    start: Start, server: redis.Redis, keys: Keys, history: History
+) -> None:
     worker = start(history=0)
     crawl(worker, 1)
+    report(worker, "responses=1")
+    assert server.hget(keys.counts, "done w") == b"responses=1"
     finish(worker)
     assert history() == []
+    assert not server.exists(keys.crawls, keys.counts)
 
 
 def test_a_figure_that_differs_from_the_crawl_before_is_an_event(

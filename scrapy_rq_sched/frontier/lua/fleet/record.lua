@@ -33,14 +33,16 @@ local function limits()
   return tonumber(most) or KEPT, tonumber(age) or FOR, tonumber(share) or SHARE
 end
 
--- Begin the record of a crawl. -> its number
+-- Begin the record of a crawl. -> its number, which is 0 if there is no history
 function record.begin(now)
   if not is_usable() then return nil end
   redis.call('DEL', COUNTS, SLOT_COUNTS, CHART)
-  local run = redis.call('HINCRBY', CRAWLS, 'last', 1)
-  local _, age = limits()
-  redis.call('EXPIRE', CRAWLS, age)
-  redis.call('HSET', COUNTS, 'run', run, 'began', now)
+  local most, age = limits()
+  local run = most > 0 and redis.call('HINCRBY', CRAWLS, 'last', 1) or 0
+  if most > 0 then redis.call('EXPIRE', CRAWLS, age) end
+  -- Redis may have lost the crawl's data, which goes on.
+  redis.call('HSETNX', META, 'began', now)
+  redis.call('HSET', COUNTS, 'run', run, 'began', redis.call('HGET', META, 'began'))
   return tostring(run)
 end
 

@@ -77,6 +77,7 @@ if not finish then
   if is_empty and redis.call('HEXISTS', META, 'state') == 0 then
     -- A crawl that never began leaves no settings that bind the next one.
     groups.clear()
+    record.clear()
     redis.call('DEL', META, COUNTER, HISTORY, PAGES, EXPORTED, SLOT_PAGES)
     seen.clear(frontier)
   end

@@ -37,9 +37,9 @@ local function count(reason)
   local kind = string.gsub(string.match(reason, '^(.-):%f[%s%z]') or reason, "'.*'", '…')
   kind = string.gsub(string.gsub(kind, '%S+://%S+', '…'), '%d+', '…')
   kind = events.cut(kind, LONGEST)
-  record.set_aside(kind)
-  if wrong_type({{REASONS, 'hash'}}) then return end
+  if wrong_type({{REASONS, 'hash'}}) then return record.set_aside('other') end
   if redis.call('HEXISTS', REASONS, kind) == 0 and redis.call('HLEN', REASONS) >= REASONS_KNOWN then kind = 'other' end
+  record.set_aside(kind)
   count_up(REASONS, kind, 1)
   redis.call('EXPIRE', REASONS, FOR)
 end
