@@ -18,6 +18,9 @@ BUCKET = 10
 HOUR = 3600
 #: The fewest seconds over which a speed is calculated.
 SHORTEST = 1.0
+#: The time left is known only if the queue shrinks by this part of the pages that are done: as long as most
+#: pages lead to others, how many others there are is unknown.
+MOSTLY = 0.5
 
 
 def moments(entries: Sequence[bytes]) -> list[Moment]:
@@ -58,8 +61,8 @@ class Rates:
             self.growth = (waiting - before[-1].waiting) / seconds
         if self.per_second:
             self.seconds_left_at_least = left / self.per_second
-            if self.growth is not None and (self.growth < 0 or not waiting):
-                shrinks = max(-self.growth, 1e-9) if waiting else self.per_second
+            shrinks = -(self.growth or 0.0) if waiting else self.per_second
+            if self.growth is not None and shrinks >= MOSTLY * self.per_second:
                 self.seconds_left = max(left / shrinks, self.seconds_left_at_least)
 
     @staticmethod
