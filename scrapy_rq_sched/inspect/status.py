@@ -113,8 +113,8 @@ class Status:
     :param growth: requests per second by which the queue has grown in the same time; negative if it has
         shrunk; None if unknown.
     :param seconds_left: the time left if the queue keeps shrinking so; if politeness limits the crawl, the
-        time of the slot that needs longest. None if the queue shrinks by less than half of the pages, or if all
-        slots are blocked.
+        time of the slot that needs longest. None if the queue shrinks by less than half of the pages, or if
+        all slots are blocked.
     :param seconds_left_at_least: the time left if no more requests are found; None if no page is crawled.
     :param found: the number of requests found by workers that cannot share all of them, :param unshared: how
         many of these are only in one worker's memory, and :param unshared_reason: the most common reason.
