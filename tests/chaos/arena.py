@@ -11,8 +11,13 @@ from pathlib import Path
 from typing import TypeVar
 
 import redis
+from scrapy.settings import Settings
 
 from scrapy_rq_sched.embedded import PrivateRedis
+from scrapy_rq_sched.errors import FrontierError
+from scrapy_rq_sched.inspect import View
+from scrapy_rq_sched.inspect.crawl import Crawl
+from scrapy_rq_sched.inspect.crawls import Crawls
 from tests.project.crawls.graph import page_url
 from tests.support.crawl import Fleet, wait_until
 from tests.support.proxy import Proxy
@@ -312,6 +317,17 @@ class Arena:
                 wait_until(lambda: _goes_on(again, parsed), self.pace * PATIENCE)  # noqa: B023 - it is called at once
         again.stop()
         return again
+
+    def history(self) -> list[Crawl]:
+        """Return the crawls in the spider's history, the latest first; none if Redis does not answer."""
+        if not self._settings:
+            return []
+        settings = {**self._settings, "REDIS_URL": self.proxy.url}
+        try:
+            crawls = Crawls(View.from_settings(Settings(settings), self._spider))
+            return list(crawls.read(crawls.numbers()))
+        except (redis.RedisError, FrontierError):
+            return []
 
     @property
     def clock(self) -> float:

@@ -52,6 +52,7 @@ class Verdict:
     :param least_gap: the shortest time between two requests to a host, as a share of the delay; None if there
         is none, and :param rude: how many were below :data:`POLITE`.
     :param rate: which share of the requests that the delay allows the host with the most pages was sent.
+    :param history: the crawls in the spider's history, the latest first: state, and pages.
     :param problem: what else was not as it should be.
     :param overdue: what did not happen in time.
     :param tolerant: whether missing and repeated pages are what the scenario is to show.
@@ -79,6 +80,7 @@ class Verdict:
     rate: float | None = None
     least_rate: float = 0.0
     seconds: float = 0.0
+    history: list[tuple[str, int]] = field(default_factory=list)
     problem: str = ""
     overdue: str = ""
     tolerant: bool = False
@@ -105,8 +107,16 @@ class Verdict:
             f"{self.missing} pages are missing": self.missing and not self.tolerant,
             f"{self.missing_again} pages are missing in the next crawl": self.missing_again,
             f"the workers of the next crawl ended as {self.ended_again}": self.ended_again,
+            f"the history has {self.history}": self.history
+            and self.history[0][0] != "finished"
+            and not self.late,
         }
         return [complaint for complaint, holds in found.items() if holds]
+
+    @property
+    def _lacks_its_end(self) -> bool:
+        """Whether all workers have ended, and the history does not have the end of the last crawl."""
+        return bool(self.history) and self.history[0][0] != "finished" and not self.late
 
     @property
     def _of_the_clock(self) -> list[str]:
@@ -167,6 +177,7 @@ def judge(name: str, arena: Arena, outcome: Outcome, tolerant: bool) -> Verdict:
         rude=sum(gap < POLITE for its in gaps.values() for gap in its),
         rate=round(len(longest) / sum(longest), 3) if longest else None,
         least_rate=outcome.rate,
+        history=[(crawl.state, crawl.pages) for crawl in arena.history()],
         problem=f"workers {broken} ended with an error" if broken else "",
         tolerant=tolerant,
     )
