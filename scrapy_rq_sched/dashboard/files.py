@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from importlib.resources import files
+from pathlib import PurePath
 from typing import NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+#: The files to serve: those with these suffixes.
 _TYPES = {
-    "index.html": "text/html; charset=utf-8",
-    "login.html": "text/html; charset=utf-8",
-    "link.html": "text/html; charset=utf-8",
-    "app.js": "text/javascript; charset=utf-8",
-    "login.js": "text/javascript; charset=utf-8",
-    "style.css": "text/css; charset=utf-8",
-    "icon.svg": "image/svg+xml",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
 }
 
 
@@ -33,9 +32,11 @@ class Files:
     def __init__(self) -> None:
         folder = files("scrapy_rq_sched.dashboard") / "static"
         self._files = {}
-        for name, media_type in _TYPES.items():
-            data = (folder / name).read_bytes()
-            self._files[name] = _File(data, media_type, f'"{hashlib.sha256(data).hexdigest()[:32]}"')
+        for file in folder.iterdir():
+            media_type = _TYPES.get(PurePath(file.name).suffix)
+            if media_type is not None:
+                data = file.read_bytes()
+                self._files[file.name] = _File(data, media_type, f'"{hashlib.sha256(data).hexdigest()[:32]}"')
 
     def data(self, name: str) -> bytes:
         """Return the content of the file called *name*."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 from typing import Any
 
 import pytest
@@ -418,6 +419,16 @@ def test_the_page_asks_for_everything_beside_itself() -> None:
     targets = [part.split('"')[0] for mark in (' src="', ' href="') for part in page.split(mark)[1:]]
     assert targets
     assert not [one for one in targets if not one.startswith(("static/", "#"))]
+
+
+def test_each_module_that_the_page_imports_is_served_as_a_script() -> None:
+    app, names = create_app(Settings(NOWHERE)), ["app.js"]
+    for name in names:
+        answer = ask(app, f"/static/{name}")
+        assert (answer.status, answer.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
+        imported = re.findall(r'from "\./([^"]+)"', answer.body.decode())
+        names += [other for other in imported if other not in names]
+    assert len(names) > 10
 
 
 @pytest.mark.parametrize("odd", ["x\n2030-01-01 forged", "\x9b2J", "\x7f", "\u202egnp.exe"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+import re
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.resources import files
@@ -29,7 +30,12 @@ for queue_class in (FifoQueue, PriorityQueue):
 (command,) = entry_points(group="scrapy.commands", name="frontier")
 assert command.load().__module__ == "scrapy_rq_sched.commands.frontier"
 assert (files("scrapy_rq_sched") / "py.typed").is_file()
+static = files("scrapy_rq_sched") / "dashboard" / "static"
 for name in ("index.html", "login.html", "link.html", "app.js", "login.js", "style.css", "icon.svg"):
-    assert (files("scrapy_rq_sched") / "dashboard" / "static" / name).is_file()
+    assert (static / name).is_file()
+# The page is made of modules, and each names those that it needs.
+for module in static.iterdir():
+    for name in re.findall(r'from "\./([^"]+)"', module.read_text("utf-8")):
+        assert (static / name).is_file(), name
 assert scrapy_rq_sched.Scheduler.__module__ == "scrapy_rq_sched.scheduler"
 print("The wheel is complete:", files("scrapy_rq_sched"))

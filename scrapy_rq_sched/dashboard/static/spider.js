@@ -1,0 +1,78 @@
+// The page of a spider.
+
+import { auditTab } from "./audit.js";
+import { chart, series } from "./charts.js";
+import { act } from "./dialogs.js";
+import { h, put } from "./elements.js";
+import { eventList } from "./events.js";
+import { failedTab } from "./failed.js";
+import { limits, tiles } from "./numbers.js";
+import { page } from "./page.js";
+import { poolList } from "./pools.js";
+import { explainTab, nextTab } from "./requests.js";
+import { seedTab } from "./seed.js";
+import { slotsTab } from "./slots.js";
+import { badge } from "./state.js";
+import { tabs } from "./tabs.js";
+import { clean, duration, named, number, rate } from "./text.js";
+import { workersTab } from "./workers.js";
+
+function steering() {
+  const STEPS = {
+    pause: ["Pause", "Pause the crawl?", false], resume: ["Resume", "", false],
+    drain: ["Drain", "Drain the crawl?", false], stop: ["Stop", "Stop the workers?", true],
+  };
+  const buttons = Object.fromEntries(Object.entries(STEPS).map(([step, [label, title, danger]]) => [step, h("button", {
+    class: step === "resume" ? "main" : danger ? "danger" : null, "data-action": step,
+    onclick: () => act(step, {}, { title, button: label, danger, confirm: step !== "resume" }),
+  }, label)]));
+  const show = ({ state }) => {
+    const held = state === "paused" || state === "draining";
+    buttons.pause.hidden = state === "paused";
+    buttons.drain.hidden = state === "draining";
+    buttons.resume.hidden = !held;
+  };
+  return { element: h("div", { class: "buttons" }, ...Object.values(buttons)), show };
+}
+
+export function spider(name) {
+  const state = badge(), since = h("span", { class: "quiet" }), steer = page.about.actions ? steering() : null;
+  const numbers = tiles(), limit = limits(), pools = poolList(name), events = eventList(name);
+  const speed = chart("Pages a second", (p) => p.rate, (v) => `${rate(v)} a second`, "");
+  const queue = chart("Waiting", (p) => p.waiting, (v) => `${number(v)} waiting`, "second");
+  const workers = workersTab(name);
+  const details = tabs([workers, slotsTab(name), failedTab(name), nextTab(name), explainTab(name), ...(page.about.actions ? [seedTab()] : []), auditTab(name)]);
+  const missing = h("p", { class: "empty", hidden: true });
+  const body = h("div", { hidden: true }, numbers.element, h("div", { class: "columns" },
+    h("div", {}, h("div", { class: "charts" }, speed.element, queue.element), limit.element, pools.element, details.element), events.element));
+  const element = h("div", {}, h("div", { class: "head" }, h("h1", { class: "theirs" }, named(name)), state.element, since, steer?.element), missing, body);
+  const show = ({ frontier, redis, known }) => {
+    const isNew = frontier && !self.isThere;
+    self.isThere = Boolean(frontier);
+    missing.hidden = Boolean(frontier) || known !== false;
+    body.hidden = !frontier;
+    put(missing, clean(redis));
+    document.title = frontier ? `${rate(frontier.status.per_second)}/s · ${named(name)} · Frontier` : `${named(name)} · Frontier`;
+    if (!frontier) return;
+    const { status } = frontier;
+    state.show(status.state);
+    put(since, status.state_since ? `for ${duration(status.now - status.state_since)}` : "");
+    steer?.show(status);
+    numbers.show(frontier);
+    limit.show(frontier);
+    pools.show(status);
+    const first = status.history[0]?.[0] ?? status.now;
+    const span = Math.min(3600, Math.max(600, Math.ceil((status.now - first) / 600) * 600));
+    const points = series(status.history, status.now, span);
+    speed.show(points, `${rate(status.per_second)} a second`);
+    queue.show(points, `${number(status.waiting)} waiting`);
+    workers.show(status);
+    details.count("workers", number(frontier.alive));
+    details.count("slots", status.slots ? number(status.slots) : "");
+    details.count("failed", status.failed ? number(status.failed) : "");
+    events.show(frontier);
+    if (isNew) details.refresh();
+  };
+  const self = { element, show, name, isThere: false, choose: details.choose, refresh: () => { pools.refresh(); details.refresh(); } };
+  return self;
+}
