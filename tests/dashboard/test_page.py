@@ -151,12 +151,10 @@ def test_pools_are_shown_and_changed(look: Open, app: Any, server: redis.Redis) 
     expect(alice).to_contain_text("free")
     alice.get_by_role("button", name="Rest").click()
     page.locator("input[name=reason]").fill("captcha")
-    page.get_by_role("button", name="Continue").click()
     expect(page.locator("#dialog-text")).to_contain_text("would rest for 600 s")
     page.locator("dialog").get_by_role("button", name="Rest").click()
     expect(alice).to_contain_text("captcha")
     alice.get_by_role("button", name="Retire").click()
-    page.get_by_role("button", name="Continue").click()
     page.locator("dialog").get_by_role("button", name="Retire").click()
     expect(alice).to_contain_text("retired")
     alice.get_by_role("button", name="Use again").click()
@@ -164,7 +162,6 @@ def test_pools_are_shown_and_changed(look: Open, app: Any, server: redis.Redis) 
     expect(alice).to_contain_text("free")
     section.get_by_role("button", name="Add").click()
     page.locator("input[name=item]").fill('{"user": "carol", "password": "hunter2"}')
-    page.get_by_role("button", name="Continue").click()
     page.locator("dialog").get_by_role("button", name="Add").click()
     carol = section.locator("tbody tr", has_text="carol")
     expect(carol).to_be_visible()
@@ -315,7 +312,8 @@ def test_a_bad_seed_is_refused_in_words(seen: Watched, server: redis.Redis) -> N
     seen.expected = ("400",)
     page.locator("textarea[name=seeds]").fill("no url")
     page.get_by_role("button", name="Push seeds").click()
-    expect(page.locator("#toast")).to_contain_text("Nothing was pushed: all seeds are invalid")
+    expect(page.locator("#dialog-text")).to_contain_text("Nothing was pushed: all seeds are invalid")
+    expect(page.locator("dialog button[type=submit]")).to_be_hidden()
     assert server.llen("shop:start_urls") == 3
 
 
@@ -344,8 +342,9 @@ def test_a_slot_is_blocked_set_and_free_again(seen: Watched, server: redis.Redis
     page = seen.open("#/s/shop/slots")
     row = page.locator("#panel-slots tr", has_text="images.example.org")
     row.get_by_role("button", name="Block").click()
+    question = page.locator("#dialog-text", has_text="would be blocked for 600 s")
+    expect(question).to_be_visible()
     page.locator("dialog input[name=seconds]").fill("300")
-    page.get_by_role("button", name="Continue").click()
     question = page.locator("#dialog-text", has_text="would be blocked for 300 s")
     expect(question).to_contain_text("138 waiting requests")
     page.get_by_role("button", name="Block", exact=True).last.click()
@@ -354,7 +353,6 @@ def test_a_slot_is_blocked_set_and_free_again(seen: Watched, server: redis.Redis
     expect(row).not_to_contain_text("blocked")
     row.get_by_role("button", name="Set").click()
     page.locator("dialog input[name=delay]").fill("1.5")
-    page.get_by_role("button", name="Continue").click()
     page.locator("#dialog-text", has_text="would keep delay=1.5").wait_for()
     page.locator("dialog button[type=submit]").click()
     expect(row).to_contain_text("1.5 s (set)")
@@ -362,6 +360,34 @@ def test_a_slot_is_blocked_set_and_free_again(seen: Watched, server: redis.Redis
     seen.confirm()
     expect(row).not_to_contain_text("(set)")
     assert not server.hexists("shop:slots:limits", "set images.example.org")
+
+
+def test_a_dialog_does_only_the_action_that_it_describes(seen: Watched, server: redis.Redis) -> None:
+    page = seen.open("#/s/shop/slots")
+    seen.expected = ("400",)
+    row = page.locator("#panel-slots tr", has_text="images.example.org")
+    row.get_by_role("button", name="Set").click()
+    effect, button = page.locator("#dialog-text"), page.locator("dialog button[type=submit]")
+    expect(button).to_be_disabled()
+    concurrency = page.locator("dialog input[name=concurrency]")
+    concurrency.fill("1.5")
+    expect(button).to_be_enabled()
+    button.click()
+    assert page.evaluate("document.querySelector('[name=concurrency]').validity.stepMismatch")
+    concurrency.fill("2")
+    assert button.is_disabled()
+    expect(effect).to_contain_text("would keep concurrency=2")
+    server.delete("shop:meta")
+    button.click()
+    expect(effect).to_contain_text("There is no frontier of spider 'shop'")
+    expect(page.locator("dialog")).to_be_visible()
+
+
+def test_a_list_of_all_slots_is_not_called_a_selection(look: Open, make: Make, server: redis.Redis) -> None:
+    push(worker(server, "small"), {"a.example": 4})
+    seen = look(make())
+    seen.page.goto(f"{seen.url}#/s/small/slots")
+    expect(seen.page.locator("#panel-slots .note", has_text="slot")).to_have_text("1 slot.")
 
 
 def test_the_audit_list_is_shown(seen: Watched) -> None:
@@ -450,7 +476,6 @@ def test_nothing_that_comes_from_redis_is_run(
         check(page)
     row = seen.tab("slots").locator("tbody tr").first
     row.get_by_role("button", name="Block").click()
-    page.get_by_role("button", name="Continue").click()
     page.locator("#dialog-text", has_text="would be blocked").wait_for()
     check(page)
 

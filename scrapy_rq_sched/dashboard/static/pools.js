@@ -1,7 +1,7 @@
 // The pools of a spider.
 
 import { get } from "./api.js";
-import { act, ask } from "./dialogs.js";
+import { act } from "./dialogs.js";
 import { h, keyed, put, table, theirs } from "./elements.js";
 import { page } from "./page.js";
 import { clean, counted, duration, number } from "./text.js";
@@ -9,19 +9,19 @@ import { clean, counted, duration, number } from "./text.js";
 /** Return the pools and their items. It is hidden if there are none. */
 export function poolList(name) {
   const TONE = { free: "good", "in use": "calm", rests: "warn", waits: "warn", retired: "bad" };
-  const add = async (pool) => {
-    const given = await ask({ title: `Add to ${pool}`, text: "An item is a text, or a JSON object with a name. The name of an item that is there uses it again. The page never shows more of it than its name.", button: "Continue", fields: [{ name: "item", label: "Item", type: "password", autocomplete: "off", required: true }] });
-    if (given) await act("pools/add", { pool, items: [given.item] }, { title: `Add to ${pool}?`, button: "Add" });
-  };
-  const rest = async ({ pool, name: item }) => {
-    const given = await ask({ title: `Let ${item} rest`, text: "No request begins with this item until the time is over.", button: "Continue", fields: [
-      { name: "seconds", label: "Seconds (0: end its rest)", type: "number", min: 0, max: 31622400, value: 600, required: true }, { name: "reason", label: "Reason", maxlength: 200 }] });
-    if (given) await act("pools/rest", { pool, item, seconds: Number(given.seconds), reason: given.reason }, { title: `Let ${item} rest?`, button: "Rest" });
-  };
-  const retire = async ({ pool, name: item }) => {
-    const given = await ask({ title: `Retire ${item}`, text: "No request begins with this item until it is used again.", button: "Continue", fields: [{ name: "reason", label: "Reason", maxlength: 200 }] });
-    if (given) await act("pools/retire", { pool, item, reason: given.reason }, { title: `Retire ${item}?`, button: "Retire", danger: true });
-  };
+  const reason = { name: "reason", label: "Reason", maxlength: 200 };
+  const add = (pool) => act("pools/add", ({ item }) => ({ pool, items: [item] }), {
+    title: `Add to ${pool}?`, button: "Add",
+    text: "An item is a text, or a JSON object with a name. The name of an item that is there uses it again. The page never shows more of it than its name.",
+    fields: [{ name: "item", label: "Item", type: "password", autocomplete: "off", required: true }],
+  });
+  const rest = ({ pool, name: item }) => act("pools/rest", ({ seconds, ...given }) => ({ pool, item, seconds: Number(seconds), ...given }), {
+    title: `Let ${item} rest?`, button: "Rest", text: "No request begins with this item until the time is over.",
+    fields: [{ name: "seconds", label: "Seconds (0: end its rest)", type: "number", min: 0, max: 31622400, value: 600, required: true }, reason],
+  });
+  const retire = ({ pool, name: item }) => act("pools/retire", (given) => ({ pool, item, ...given }), {
+    title: `Retire ${item}?`, button: "Retire", danger: true, text: "No request begins with this item until it is used again.", fields: [reason],
+  });
   const again = ({ pool, name: item }) => act("pools/add", { pool, items: [item] }, { title: `Use ${item} again?`, button: "Use again" });
   const remove = ({ pool, name: item }) => act("pools/remove", { pool, items: [item] }, { title: `Remove ${item}?`, button: "Remove", danger: true });
   const button = (label, press, danger = false) => h("button", { class: danger ? "small danger" : "small", onclick: press }, label);

@@ -1,26 +1,32 @@
 // The slots of a spider.
 
 import { get } from "./api.js";
-import { act, ask } from "./dialogs.js";
+import { act } from "./dialogs.js";
 import { h, put, table, theirs } from "./elements.js";
 import { page } from "./page.js";
-import { date, duration, named, number } from "./text.js";
+import { counted, date, duration, named, number } from "./text.js";
+
+/** Return which slots are shown: so many, of *total* ones. */
+function selection(shown, total) {
+  if (shown === total) return `${counted(total, "slot")}.`;
+  return `The blocked slots, and the ${Math.min(50, shown)} with the most requests, of ${number(total)}.`;
+}
 
 export function slotsTab(name) {
   const WHY = { blocked: "blocked", delay: "its delay", concurrency: "its concurrency", spider: "another spider", unreachable: "its site, which cannot be reached" };
-  const block = async (slot) => {
-    const said = await ask({ title: `Block ${slot}`, text: "No worker begins a request of this slot until the time is over.", button: "Continue", fields: [{ name: "seconds", label: "Seconds", type: "number", min: 1, max: 2592000, value: 600, required: true }] });
-    if (said) await act("slots/block", { slot, seconds: Number(said.seconds) }, { title: `Block ${slot}?`, button: "Block", danger: true });
-  };
-  const set = async ({ slot, delay, concurrency, max_pages }) => {
-    const said = await ask({ title: `Limits of ${slot}`, text: "All workers together keep these limits until the crawl is finished. An empty field changes nothing.", button: "Continue", fields: [
+  const block = (slot) => act("slots/block", ({ seconds }) => ({ slot, seconds: Number(seconds) }), {
+    title: `Block ${slot}?`, button: "Block", danger: true,
+    fields: [{ name: "seconds", label: "Seconds", type: "number", min: 1, max: 2592000, value: 600, required: true }],
+  });
+  const set = ({ slot, delay, concurrency, max_pages }) => act("slots/set", (values) => {
+    const given = Object.entries(values).filter(([, value]) => value !== "").map(([key, value]) => [key, Number(value)]);
+    return given.length ? { slot, ...Object.fromEntries(given) } : null;
+  }, {
+    title: `Limits of ${slot}`, text: "An empty field changes nothing.", button: "Set", fields: [
       { name: "delay", label: "Seconds between two requests", type: "number", min: 0, max: 86400, step: "any", value: delay ?? "" },
       { name: "concurrency", label: "Downloads at a time (0: no limit)", type: "number", min: 0, max: 1000000, value: concurrency ?? "" },
-      { name: "max_pages", label: "Pages in the crawl (0: no limit)", type: "number", min: 0, max: 9007199254740991, value: max_pages ?? "" }] });
-    if (!said) return;
-    const body = Object.fromEntries(Object.entries(said).filter(([, value]) => value !== "").map(([key, value]) => [key, Number(value)]));
-    await act("slots/set", { slot, ...body }, { title: `Set the limits of ${slot}?`, button: "Set" });
-  };
+      { name: "max_pages", label: "Pages in the crawl (0: no limit)", type: "number", min: 0, max: 9007199254740991, value: max_pages ?? "" }],
+  });
   // Requests with needs are listed apart, but their slot is the same.
   const slotOf = (s) => s.slot.split("|")[0];
   const buttons = (s) => h("div", { class: "buttons" },
@@ -56,7 +62,7 @@ export function slotsTab(name) {
     empty.hidden = slots.length > 0;
     shown.element.hidden = note.hidden = !slots.length;
     const all = looked_at < total ? `Still reading: ${number(looked_at)} of ${number(total)} slots so far. ` : "";
-    put(note, `${all}The blocked slots, and the ${Math.min(50, slots.length)} with the most requests${total > slots.length ? ` of ${number(total)}` : ""}.`);
+    put(note, all + selection(slots.length, total));
   };
   return { id: "slots", title: "Slots", element: h("div", {}, note, shown.element, empty, denials.element), load };
 }
