@@ -230,6 +230,19 @@ def test_an_impossible_action_is_refused_in_a_sentence(
     assert after == before
 
 
+@pytest.mark.parametrize("is_finished", [True, False], ids=["finished", "unknown"])
+@pytest.mark.parametrize("action", ACTIONS)
+def test_without_a_frontier_a_dry_run_refuses_what_the_action_refuses(
+    make: Make, server: redis.Redis, shop: list[Client], action: str, is_finished: bool
+) -> None:
+    app = make(actions=True, spider="shop")
+    kept = (b"shop:failed", b"shop:dupefilter") if is_finished else ()
+    server.delete(*(key for key in server.scan_iter() if key not in kept))
+    would, answer = (do(app, action, spider="shop", dry_run=dry, **BODIES[action]) for dry in (True, False))
+    assert (would.status, would.json().get("error")) == (answer.status, answer.json().get("error"))
+    assert (answer.status == 200) == (action in ("seed", "failed/requeue", "failed/forget", "deny"))
+
+
 def test_a_slot_cannot_be_changed_where_there_are_none(make: Make, shop: list[Client]) -> None:
     app = make({"FRONTIER_BY_SLOT": False}, actions=True)
     assert "FRONTIER_BY_SLOT is False" in refused(app, "slots/block", slot="a.example", seconds=5)

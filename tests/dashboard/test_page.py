@@ -196,12 +196,45 @@ def test_all_spiders_are_listed_and_lead_to_theirs(
 
 
 def test_a_frontier_that_is_not_there_is_said_to_be_none(look: Open, make: Make, server: redis.Redis) -> None:
-    seen = look(make())
+    seen = look(make(actions=True))
     seen.page.goto(f"{seen.url}#/s/nobody")
     expect(seen.page.get_by_text("There is no frontier 'nobody'")).to_be_visible()
+    expect(seen.page.locator("[data-name=state]")).to_have_text("unknown")
+    for name in STEERING:
+        expect(seen.page.get_by_role("button", name=name)).to_be_hidden()
     push(worker(server, "nobody"), {"a.example": 4})
     expect(seen.page.locator("[data-name=waiting]")).to_have_text("4")
     expect(seen.page.locator("#panel-workers tbody tr")).to_have_count(1)
+    expect(seen.page.get_by_role("button", name="Pause")).to_be_visible()
+
+
+STEERING = ("Pause", "Drain", "Resume", "Stop")
+
+
+def test_a_finished_crawl_has_nothing_to_steer(look: Open, make: Make, server: redis.Redis) -> None:
+    worker(server, "done").say()
+    server.delete("done:workers", *server.scan_iter("done:worker:*"))
+    seen = look(make(actions=True))
+    page = seen.open("#/s/done")
+    expect(page.locator("[data-name=state]")).to_have_text("finished")
+    for name in STEERING:
+        expect(page.get_by_role("button", name=name)).to_be_hidden()
+
+
+def test_an_error_goes_away_with_its_tab(look: Open, make: Make, server: redis.Redis) -> None:
+    push(worker(server, "shop"), {"a.example": 4})
+    seen = look(make(actions=True))
+    seen.expected = ("400",)
+    seen.open("#/s/shop/slots")
+    seen.page.locator("#panel-slots").get_by_role("button", name="Block").click()
+    seen.confirm()
+    unblock = seen.page.locator("#panel-slots").get_by_role("button", name="Unblock")
+    unblock.wait_for()
+    server.delete("shop:meta")
+    unblock.click()
+    assert "There is no frontier" in seen.said()
+    seen.tab("workers")
+    expect(seen.page.locator("#toast")).to_be_hidden(timeout=5000)
 
 
 def test_the_command_that_starts_a_worker_can_be_pasted(look: Open, make: Make, server: redis.Redis) -> None:

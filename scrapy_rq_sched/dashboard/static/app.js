@@ -3,7 +3,7 @@
 // Each module beside this one has one subject. `page.js` has what they share.
 
 import { address, get, post } from "./api.js";
-import { say } from "./dialogs.js";
+import { hush, say } from "./dialogs.js";
 import { $, h, put, theirs } from "./elements.js";
 import { overview } from "./overview.js";
 import { page } from "./page.js";
@@ -73,6 +73,7 @@ function go() {
   let decoded = null;
   try { decoded = kind === "s" && name ? decodeURIComponent(name) : null; } catch { /* as if there were no name */ }
   if (page.view && decoded != null && page.view.name === decoded) { page.view.choose(tab); return; }
+  hush();
   page.view = decoded == null ? overview() : spider(decoded);
   $("where").replaceChildren(...(decoded == null ? [] : [h("a", { href: "#/" }, "All spiders"), " / ", theirs(named(decoded), "b")]));
   $("main").replaceChildren(page.view.element);

@@ -17,6 +17,9 @@ import { tabs } from "./tabs.js";
 import { clean, duration, named, number, rate } from "./text.js";
 import { workersTab } from "./workers.js";
 
+// The states in which there is no crawl to steer.
+const WITHOUT_CRAWL = ["unknown", "new", "finished"];
+
 function steering() {
   const STEPS = {
     pause: ["Pause", "Pause the crawl?", false], resume: ["Resume", "", false],
@@ -26,13 +29,16 @@ function steering() {
     class: step === "resume" ? "main" : danger ? "danger" : null, "data-action": step,
     onclick: () => act(step, {}, { title, button: label, danger, confirm: step !== "resume" }),
   }, label)]));
-  const show = ({ state }) => {
+  const element = h("div", { class: "buttons", hidden: true }, ...Object.values(buttons));
+  const show = ({ state }, alive) => {
     const held = state === "paused" || state === "draining";
+    element.hidden = WITHOUT_CRAWL.includes(state);
     buttons.pause.hidden = state === "paused";
     buttons.drain.hidden = state === "draining";
     buttons.resume.hidden = !held;
+    buttons.stop.hidden = !alive;
   };
-  return { element: h("div", { class: "buttons" }, ...Object.values(buttons)), show };
+  return { element, show };
 }
 
 export function spider(name) {
@@ -53,11 +59,17 @@ export function spider(name) {
     body.hidden = !frontier;
     put(missing, clean(redis));
     document.title = frontier ? `${rate(frontier.status.per_second)}/s · ${named(name)} · Frontier` : `${named(name)} · Frontier`;
-    if (!frontier) return;
+    if (!frontier) {
+      // Until Redis has answered, nothing is known of it, not even that it is not there.
+      if (known === false) state.show("unknown");
+      put(since, "");
+      steer?.show({ state: "unknown" });
+      return;
+    }
     const { status } = frontier;
     state.show(status.state);
     put(since, status.state_since ? `for ${duration(status.now - status.state_since)}` : "");
-    steer?.show(status);
+    steer?.show(status, frontier.alive);
     numbers.show(frontier);
     limit.show(frontier);
     pools.show(status);

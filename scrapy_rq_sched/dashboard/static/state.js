@@ -5,12 +5,12 @@ import { clean, duration, rate } from "./text.js";
 
 const STATES = {
   crawling: "good", idle: "calm", paused: "warn", draining: "warn", stopping: "warn", stopped: "bad",
-  finished: "calm", converting: "calm", importing: "calm", new: "",
+  finished: "calm", converting: "calm", importing: "calm", new: "", unknown: "",
 };
 
 export function badge() {
-  const element = h("span", { class: "badge", "data-name": "state" });
-  return { element, show: (state) => { element.className = `badge ${STATES[state] ?? ""}`; put(element, clean(state)); } };
+  const element = h("span", { class: "badge", "data-name": "state", hidden: true });
+  return { element, show: (state) => { element.hidden = false; element.className = `badge ${STATES[state] ?? ""}`; put(element, clean(state)); } };
 }
 
 /** Return the estimated time until the end of the crawl, and how certain it is. */

@@ -1,5 +1,6 @@
 // Tabs, and the pages of a list.
 
+import { hush } from "./dialogs.js";
 import { h, put } from "./elements.js";
 import { page } from "./page.js";
 import { clean, number } from "./text.js";
@@ -24,6 +25,7 @@ export function tabs(all) {
       one.panel.hidden = one !== tab;
     }
     if (focus) tab.button.focus();
+    hush();
     const hidden = tab.button.offsetLeft + tab.button.offsetWidth - bar.offsetLeft - bar.clientWidth;
     if (hidden > bar.scrollLeft || tab.button.offsetLeft - bar.offsetLeft < bar.scrollLeft) bar.scrollLeft = hidden + 12;
     history.replaceState(null, "", `#/s/${encodeURIComponent(page.view.name)}/${tab.id}`);

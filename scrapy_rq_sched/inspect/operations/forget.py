@@ -42,7 +42,9 @@ def forget_urls(
 
     :param urls: a list is checked before any of them is forgotten.
     :param crawls: whether all of them are also pushed as seeds, with this *priority*.
+    :raises InspectionError: if there is no frontier: its ``meta`` says how the URLs are stored.
     """
+    view.require()
     own_keys.require(view)
     fingerprinter = Fingerprinter(view)
     for url in urls if isinstance(urls, list) else ():
