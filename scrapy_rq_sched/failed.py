@@ -109,7 +109,12 @@ class FailedRequests:
         return Counter(failed.reason for failed in self)
 
     def chosen(
-        self, reason: str | None = None, id: str | None = None, url: str | None = None, exactly: bool = False
+        self,
+        reason: str | None = None,
+        id: str | None = None,
+        url: str | None = None,
+        exactly: bool = False,
+        error: str | None = None,
     ) -> Iterator[FailedRequest]:
         """Yield the entries that :meth:`forget` would remove, the oldest first. Waits for Redis.
 
@@ -117,11 +122,17 @@ class FailedRequests:
         :param id: only the entry with this id.
         :param url: only entries with a URL that matches this pattern, in which ``*`` stands for any text.
         :param exactly: whether *reason* must be the whole reason, not only its beginning.
+        :param error: only entries with this kind of error: see :attr:`FailedRequest.error`.
         """
-        return filter(self._filter(reason, id, url, exactly), self)
+        return filter(self._filter(reason, id, url, exactly, error), self)
 
     def requeue(
-        self, reason: str | None = None, id: str | None = None, url: str | None = None, exactly: bool = False
+        self,
+        reason: str | None = None,
+        id: str | None = None,
+        url: str | None = None,
+        exactly: bool = False,
+        error: str | None = None,
     ) -> int:
         """Put entries back to their places in the queue, or among the seeds, as if they were never leased.
 
@@ -131,15 +142,21 @@ class FailedRequests:
         :param id: only the entry with this id.
         :param url: only entries with a URL that matches this pattern, in which ``*`` stands for any text.
         :param exactly: whether *reason* must be the whole reason, not only its beginning.
+        :param error: only entries with this kind of error: see :attr:`FailedRequest.error`.
         :return: how many entries were put back.
         :raises InspectionError: if the frontier is being exported.
         :raises redis.exceptions.RedisError: if Redis does not answer, or a key has the wrong type. Some
             entries may have been put back by then, each of them once.
         """
-        return self._take(self._filter(reason, id, url, exactly), again=True)
+        return self._take(self._filter(reason, id, url, exactly, error), again=True)
 
     def forget(
-        self, reason: str | None = None, id: str | None = None, url: str | None = None, exactly: bool = False
+        self,
+        reason: str | None = None,
+        id: str | None = None,
+        url: str | None = None,
+        exactly: bool = False,
+        error: str | None = None,
     ) -> int:
         """Delete entries. Their URLs still count as seen.
 
@@ -147,11 +164,12 @@ class FailedRequests:
         :param id: only the entry with this id.
         :param url: only entries with a URL that matches this pattern, in which ``*`` stands for any text.
         :param exactly: whether *reason* must be the whole reason, not only its beginning.
+        :param error: only entries with this kind of error: see :attr:`FailedRequest.error`.
         :return: how many entries were deleted.
         :raises InspectionError: if the frontier is being exported.
         :raises redis.exceptions.RedisError: if Redis does not answer.
         """
-        return self._take(self._filter(reason, id, url, exactly), again=False)
+        return self._take(self._filter(reason, id, url, exactly, error), again=False)
 
     def url_of(self, failed: FailedRequest) -> str:
         """Return the URL of the entry *failed*; empty if it cannot be read."""
@@ -167,7 +185,7 @@ class FailedRequests:
         return ""
 
     def _filter(
-        self, reason: str | None, wanted: str | None, url: str | None, exactly: bool
+        self, reason: str | None, wanted: str | None, url: str | None, exactly: bool, error: str | None
     ) -> Callable[[FailedRequest], bool]:
         # Not at the top: a worker does not need this module.
         from .codec.patterns import Pattern
@@ -178,6 +196,8 @@ class FailedRequests:
             if not failed.reason.startswith(reason or "") or wanted not in (None, failed.id):
                 return False
             if exactly and reason not in (None, failed.reason):
+                return False
+            if error not in (None, failed.error):
                 return False
             if pattern is None:
                 return True

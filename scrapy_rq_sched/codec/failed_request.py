@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing_extensions import Self
 
 from . import json_bounds
+from .error_kinds import error_of
 
 #: A limit that no valid time or count of an entry reaches.
 MOST = 10**11
@@ -52,6 +53,11 @@ class FailedRequest:
     slot: str = ""
     size: int = 0
     entry_size: int = 0
+
+    @property
+    def error(self) -> str:
+        """The kind of error: the reason without what differs from one request to the next."""
+        return error_of(self.reason)
 
     @property
     def can_go_back(self) -> bool:

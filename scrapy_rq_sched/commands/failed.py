@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter, deque
-from collections.abc import Iterable
 from typing import Any
 
 from ..codec.failed_request import FailedRequest
 from ..errors import InspectionError, frontier_command, one_line
 from ..failed import FailedRequests
 from ..inspect import View, as_json
+from ..inspect.failed_groups import FailedGroup, grouped
 from ..inspect.operations.failed import drop_failed, open_failed, requeue_failed
 from ..inspect.operations.operation import Observer, Operation
 from .action import Change, Context, Spectator
@@ -22,7 +22,9 @@ from .periods import whole
 LONGEST = 200
 
 _LIST = ("TIME", "KIND", "DEATHS", "ID", "REASON", "URL")
-_COUNTS = ("COUNT", "KIND", "REASON")
+_COUNTS = ("COUNT", "KIND", "ERROR", "HOSTS")
+#: Hosts that a row of the counts names.
+MOST_HOSTS = 3
 
 
 class Failed(Change):
@@ -33,7 +35,7 @@ class Failed(Change):
     description = (
         "List the requests and seeds that were set aside, the latest last. The id of an entry begins with "
         "the worker that set it aside; --id shows the whole entry. --requeue and --forget apply to all "
-        "entries, or to those chosen by --reason, --url and --id."
+        "entries, or to those chosen by --reason, --error, --url and --id."
     )
     examples = (
         "scrapy frontier failed quotes --counts",
@@ -50,11 +52,14 @@ class Failed(Change):
             "--reason", metavar="TEXT", help="only entries with a reason that begins with TEXT"
         )
         parser.add_argument(
+            "--error", metavar="KIND", help="only entries with this kind of error, as --counts shows it"
+        )
+        parser.add_argument(
             "--url", metavar="PATTERN", help="only entries with such a URL; * stands for any text"
         )
         parser.add_argument("--id", metavar="ID", help="only the entry with this id")
         choice = parser.add_mutually_exclusive_group()
-        choice.add_argument("--counts", action="store_true", help="count the entries of each kind and reason")
+        choice.add_argument("--counts", action="store_true", help="count the entries by kind of error")
         choice.add_argument(
             "--requeue", action="store_true", help="put them back into the queue or the seeds"
         )
@@ -112,12 +117,13 @@ class Failed(Change):
     def _count(
         output: Output, failed: FailedRequests, chosen: dict[str, Any], opts: argparse.Namespace
     ) -> None:
-        counts = by_kind((entry.kind, entry.reason) for entry in failed.chosen(**chosen))
+        groups = by_kind(grouped(failed, failed.chosen(**chosen), lambda entry: (entry.kind, entry.error)))
         if opts.json:
-            for (kind, reason), count in counts:
-                output.json({"kind": kind, "reason": reason, "count": count})
-        elif counts:
-            output.show(counts_table(counts))
+            for (kind, error), group in groups.items():
+                hosts = dict(group.hosts.most_common())
+                output.json({"kind": kind, "error": error, "count": group.count, "hosts": hosts})
+        elif groups:
+            output.show(counts_table(groups))
         else:
             output.say(_none(opts))
 
@@ -140,29 +146,37 @@ class Failed(Change):
 
 
 def _chosen(opts: argparse.Namespace) -> dict[str, Any]:
-    return {"reason": opts.reason, "id": opts.id, "url": opts.url}
+    return {"reason": opts.reason, "id": opts.id, "url": opts.url, "error": opts.error}
 
 
 def _none(opts: argparse.Namespace) -> str:
-    if (opts.reason, opts.url, opts.id) == (None, None, None):
+    if not any(wanted is not None for wanted in _chosen(opts).values()):
         return f"The failed list of spider {opts.spider} is empty"
     return f"The failed list of spider {opts.spider} has no such entry"
 
 
-def by_kind(found: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], int]]:
-    """Return how often each pair of a kind and a reason occurs: the most frequent kind and reason first."""
-    counts = Counter(found).most_common()
+def by_kind(groups: dict[tuple[str, str], FailedGroup]) -> dict[tuple[str, str], FailedGroup]:
+    """Return *groups* by a kind and an error: the most frequent kind first, and its largest group."""
     of_kind = Counter[str]()
-    for (kind, _), count in counts:
-        of_kind[kind] += count
-    # Sorting is stable: within a kind, the most frequent reason stays first.
-    return sorted(counts, key=lambda one: (-of_kind[one[0][0]], one[0][0]))
+    for (kind, _), group in groups.items():
+        of_kind[kind] += group.count
+    # Sorting is stable: within a kind, the largest group stays first.
+    return dict(sorted(groups.items(), key=lambda one: (-of_kind[one[0][0]], one[0][0])))
 
 
-def counts_table(counts: list[tuple[tuple[str, str], int]]) -> Table:
-    """Return a table with a row for each kind and reason."""
-    rows = [[number(count), kind, one_line(reason)] for (kind, reason), count in counts]
-    return Table(_COUNTS, rows, texts=("REASON",))
+def counts_table(groups: dict[tuple[str, str], FailedGroup]) -> Table:
+    """Return a table with a row for each kind and error."""
+    rows = [
+        [number(group.count), kind, one_line(error), _hosts(group)] for (kind, error), group in groups.items()
+    ]
+    return Table(_COUNTS, rows, texts=("ERROR", "HOSTS"))
+
+
+def _hosts(group: FailedGroup) -> str:
+    most = [(host, count) for host, count in group.hosts.most_common(MOST_HOSTS + 1) if host]
+    named = [f"{one_line(host)} ({number(count)})" for host, count in most[:MOST_HOSTS]]
+    others = len(group.hosts) - len(named) - ("" in group.hosts)
+    return ", ".join([*named, *([f"{number(others)} more"] if others else [])]) or "-"
 
 
 def overview(failed: FailedRequests, entries: list[FailedRequest]) -> Table:

@@ -65,7 +65,7 @@ def _of_failed(change: Callable[..., Operation]) -> Action:
     def prepare(view: View, given: Arguments, observer: Observer) -> Operation:
         return change(view, observer, exactly=True, **{name: given.optional(name) for name in chosen})
 
-    chosen = ("reason", "id", "url")
+    chosen = ("reason", "error", "id", "url")
     return Action(prepare, chosen)
 
 

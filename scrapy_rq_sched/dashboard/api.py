@@ -23,7 +23,7 @@ from .pictures import MOST_FRONTIERS, Frontier, Picture, Pictures, workers_of
 
 #: Entries of a page: by default, and at most.
 PAGE, MOST = 50, 200
-#: Characters of a URL to explain, at most.
+#: Characters of a parameter, such as a URL to explain, at most.
 LONGEST = 20_000
 
 
@@ -116,17 +116,20 @@ class Api:
         return await _whole(self._frontier(request).next)
 
     async def counts(self, request: Request) -> Response:
-        """Return the number of failed entries for each reason."""
-        return await _whole(self._frontier(request).failed_counts)
+        """Return the number of failed entries for each kind of error, or of those with a URL of a pattern."""
+        frontier, url = self._frontier(request), _text(request, "url")
+        found, problem = await _read(frontier.failed_counts)
+        if url is None:
+            return await answer_of(lambda: {"redis": problem, **found})
+        return await answer_of(lambda: {"redis": problem, **found, "counts": frontier.failed.counts(url)})
 
     async def failed(self, request: Request) -> Response:
         """Return entries of the failed list, the latest first."""
         frontier = self._frontier(request)
         _, problem = await _read(frontier.failed_counts)
-        query = request.query_params
+        chosen = {name: _text(request, name) for name in ("reason", "error", "id", "host", "url")}
         offset, limit = _page(request)
-        chosen = query.get("reason"), query.get("id"), offset, limit
-        return await answer_of(lambda: {"redis": problem, **frontier.failed.page(*chosen)})
+        return await answer_of(lambda: {"redis": problem, **frontier.failed.page(offset, limit, **chosen)})
 
     async def events(self, request: Request) -> Response:
         """Return events."""
@@ -193,6 +196,14 @@ async def _page_of(request: Request, name: str, entries: list[Any], problem: str
     offset, limit = _page(request)
     shown = {"total": len(entries), "offset": offset, name: entries[offset : offset + limit]}
     return await answer_of(lambda: {"redis": problem, **shown})
+
+
+def _text(request: Request, name: str) -> str | None:
+    """Return the parameter *name*; None if it is not given."""
+    text = request.query_params.get(name)
+    if text is not None and len(text) > LONGEST:
+        raise HTTPException(400, f"{name} must have at most {LONGEST:,} characters")
+    return text
 
 
 def _page(request: Request) -> tuple[int, int]:

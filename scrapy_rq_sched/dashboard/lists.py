@@ -7,12 +7,14 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ..codec.failed_request import FailedRequest
+from ..codec.patterns import Pattern
 from ..codec.values import text_of
 from ..connection import server_of
 from ..errors import frontier_command
 from ..failed import FailedRequests
 from ..frontier.entries import Entries
 from ..inspect import View, as_json
+from ..inspect.failed_groups import grouped, host_of
 from ..inspect.largest_slots import LONGEST, MOST, LargestSlots
 from ..inspect.operations.deny import denied
 from ..inspect.operations.failed import set_aside
@@ -20,8 +22,8 @@ from ..inspect.pools import Pools
 from ..inspect.queues import Queues
 from ..inspect.slots import Slots
 
-#: Latest entries of the failed list that are grouped by reason.
-MOST_FAILED = 1000
+#: Latest entries of the failed list that are grouped and searched; and hosts that are shown of a group.
+MOST_FAILED, MOST_HOSTS = 1000, 20
 #: Items of pools to show.
 MOST_ITEMS = 500
 #: Next requests to show.
@@ -74,35 +76,67 @@ class FailedFound:
 
     def __init__(self) -> None:
         self._mark: Any = None
-        self._found: dict[str, Any] = {}
         self._entries: list[FailedRequest] = []
         self._failed: FailedRequests | None = None
+        self._about: dict[str, Any] = {}
 
     def read(self, view: View) -> dict[str, Any]:
-        """Return the number of entries for each reason, among the latest :data:`MOST_FAILED`."""
+        """Read the latest :data:`MOST_FAILED` entries, and return their groups, as :meth:`counts` does."""
         mark = _mark_of(view)
         if mark != self._mark:
             self._failed, problem = set_aside(view)
             self._entries = self._failed.latest(MOST_FAILED)[::-1]
-            self._found = {
-                "total": mark[0],
-                "looked_at": len(self._entries),
-                "problem": problem,
-                "counts": list(_groups(self._entries)),
-            }
+            self._about = {"total": mark[0], "looked_at": len(self._entries), "problem": problem}
+            self._about["counts"] = self.counts()
             self._mark = mark
-        return self._found
+        return self._about
 
-    def page(self, reason: str | None, wanted: str | None, offset: int, limit: int) -> dict[str, Any]:
+    def counts(self, url: str | None = None) -> list[dict[str, Any]]:
+        """Return the number of entries for each kind of error, with their hosts, of those that were read.
+
+        :param url: only entries with a URL of this pattern.
+        """
+        if self._failed is None:
+            return []
+        groups = grouped(self._failed, self._chosen(url=url), lambda entry: entry.error)
+        return [
+            {
+                "error": error,
+                "count": group.count,
+                "latest": group.latest,
+                "hosts": [{"host": h, "count": n} for h, n in group.hosts.most_common(MOST_HOSTS)],
+                "more_hosts": max(0, len(group.hosts) - MOST_HOSTS),
+            }
+            for error, group in groups.items()
+        ]
+
+    def page(self, offset: int, limit: int, **chosen: str | None) -> dict[str, Any]:
         """Return a page of the entries that :meth:`read` found, the latest first.
 
-        :param reason: return only entries with exactly this reason.
-        :param wanted: return only the entry with this id.
+        :param chosen: return only entries with exactly this ``reason``, this kind of ``error``, this ``id``,
+            this ``host``, or a ``url`` of this pattern.
         """
-        failed = self._failed
-        chosen = [one for one in self._entries if reason in (None, one.reason) and wanted in (None, one.id)]
-        shown = [as_json.failed(failed, one) for one in chosen[offset : offset + limit]] if failed else []
-        return {"total": len(chosen), "offset": offset, "failed": shown}
+        failed, found = self._failed, list(self._chosen(**chosen))
+        shown = [as_json.failed(failed, one) for one in found[offset : offset + limit]] if failed else []
+        return {"total": len(found), "offset": offset, "failed": shown}
+
+    def _chosen(
+        self,
+        reason: str | None = None,
+        error: str | None = None,
+        id: str | None = None,
+        host: str | None = None,
+        url: str | None = None,
+    ) -> Iterator[FailedRequest]:
+        pattern, failed = None if url is None else Pattern(url), self._failed
+        for one in self._entries:
+            if reason not in (None, one.reason) or error not in (None, one.error) or id not in (None, one.id):
+                continue
+            if failed is not None and (pattern or host is not None):
+                its_url = failed.url_of(one)
+                if (pattern and not pattern.matches(its_url)) or host not in (None, host_of(its_url)):
+                    continue
+            yield one
 
 
 def _mark_of(view: View) -> tuple[int, object, object]:
@@ -111,14 +145,6 @@ def _mark_of(view: View) -> tuple[int, object, object]:
     length = int(server_of(view.server, view.keys.requests).llen(key))
     first, last = (entries.step("failed", key, place, 1, 1000)[1] for place in (0, -1))
     return length, first, last
-
-
-def _groups(entries: list[FailedRequest]) -> Iterator[dict[str, Any]]:
-    counts: dict[str, list[int]] = {}
-    for one in reversed(entries):
-        counts.setdefault(one.reason, []).append(one.time)
-    for reason, times in sorted(counts.items(), key=lambda item: -len(item[1])):
-        yield {"reason": reason, "count": len(times), "latest": max(times)}
 
 
 def next_requests(view: View) -> dict[str, Any]:

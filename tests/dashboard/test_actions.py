@@ -92,6 +92,13 @@ def test_failed_requests_are_put_back(app: Any, server: redis.Redis, shop: list[
     assert server.llen("shop:failed") == 13
 
 
+def test_entries_of_an_error_and_a_url_are_put_back(app: Any, server: redis.Redis) -> None:
+    body = {"error": "callback raised TypeError", "url": "*/book/1*"}
+    would, answer = (done(app, "failed/requeue", dry_run=dry, **body) for dry in (True, False))
+    assert would["count"] == answer["count"] == 17 - server.llen("shop:failed") > 1
+    assert done(app, "failed/forget", error="callback raised TypeError")["count"] == 7 - answer["count"]
+
+
 def test_a_reason_is_all_of_it(app: Any, server: redis.Redis) -> None:
     for number, reason in enumerate(("", "down", "download failed"), 90):
         server.rpush("shop:failed", failed_entry(number, reason, f"{PAGE}/{number}"))
@@ -232,7 +239,7 @@ def test_an_impossible_action_is_refused_in_a_sentence(
 
 @pytest.mark.parametrize("is_finished", [True, False], ids=["finished", "unknown"])
 @pytest.mark.parametrize("action", ACTIONS)
-def test_without_a_frontier_a_dry_run_refuses_what_the_action_refuses(
+def test_without_a_frontier_a_dry_run_refuses_like_its_action(
     make: Make, server: redis.Redis, shop: list[Client], action: str, is_finished: bool
 ) -> None:
     app = make(actions=True, spider="shop")

@@ -84,10 +84,10 @@ def test_workers_slots_and_requests_equal_the_output_of_the_commands(app: Any, r
         )
     assert get(app, "peek")["requests"] == printed(redis_url, "peek", "shop")
     assert get(app, "failed")["failed"][::-1] == printed(redis_url, "failed", "shop")
-    counts = [{k: one[k] for k in ("reason", "count")} for one in get(app, "failed/counts")["counts"]]
-    # The command counts by kind as well; the page acts on the entries of a reason, whatever their kind.
+    counts = [{k: one[k] for k in ("error", "count")} for one in get(app, "failed/counts")["counts"]]
+    # The command counts by kind as well; the page acts on the entries of an error, whatever their kind.
     said_counts = printed(redis_url, "failed", "shop", "--counts")
-    assert counts == [{k: one[k] for k in ("reason", "count")} for one in said_counts]
+    assert counts == [{k: one[k] for k in ("error", "count")} for one in said_counts]
 
 
 def test_events_equal_the_output_of_the_command(app: Any, view: View, redis_url: str) -> None:
@@ -244,19 +244,45 @@ def test_of_a_long_failed_list_the_latest_are_grouped(
     app = make()
     counts = get(app, "failed/counts")
     assert [counts["total"], counts["looked_at"]] == [267, 100]
-    assert {one["reason"]: one["count"] for one in counts["counts"]} == {"bad": 50, "worse": 50}
+    assert {one["error"]: one["count"] for one in counts["counts"]} == {"bad": 50, "worse": 50}
     page = get(app, "failed?reason=bad&limit=20&offset=40")
     assert [page["total"], len(page["failed"])] == [50, 10]
     assert {one["reason"] for one in page["failed"]} == {"bad"}
 
 
 def test_an_entry_has_its_traceback(app: Any) -> None:
-    (reason,) = [one["reason"] for one in get(app, "failed/counts")["counts"] if "TypeError" in one["reason"]]
-    assert reason == REASONS[0]
-    (entry, *_) = get(app, f"failed?reason={quote(reason)}")["failed"]
+    (error,) = [one["error"] for one in get(app, "failed/counts")["counts"] if "TypeError" in one["error"]]
+    assert error == "callback raised TypeError"
+    (entry, *_) = get(app, f"failed?error={quote(error)}")["failed"]
+    assert entry["reason"] == REASONS[0]
     assert "prices.py" in entry["traceback"]
     (same,) = get(app, f"failed?id={entry['id']}")["failed"]
     assert same == entry
+
+
+def test_failed_entries_are_grouped_by_error_with_their_hosts_and_found_by_url(
+    make: Make, server: redis.Redis
+) -> None:
+    worker(server, "shop")
+    for number in range(40):
+        host = f"host-{number % 25}.example"
+        reason = f"its download failed: DNSLookupError: no results for hostname lookup: {host}"
+        server.rpush("shop:failed", failed_entry(number, reason, f"http://{host}/page/{number}"))
+    app = make()
+    (group,) = get(app, "failed/counts")["counts"]
+    assert (group["error"], group["count"]) == ("its download failed: DNSLookupError", 40)
+    assert (len(group["hosts"]), group["more_hosts"], group["hosts"][0]["count"]) == (20, 5, 2)
+    error = quote(group["error"])
+    of_host = get(app, f"failed?error={error}&host=host-3.example")
+    assert {one["url"] for one in of_host["failed"]} == {
+        "http://host-3.example/page/3",
+        "http://host-3.example/page/28",
+    }
+    assert get(app, f"failed?url={quote('*/page/1*')}")["total"] == 11
+    assert [one["count"] for one in get(app, f"failed/counts?url={quote('*/page/1*')}")["counts"]] == [11]
+    assert get(app, "failed/counts?url=nothing")["counts"] == []
+    answer = ask(app, f"{API}/failed?spider=shop&url=" + "x" * 30_000)
+    assert (answer.status, "at most" in answer.error) == (400, True)
 
 
 def test_a_failed_list_that_changes_is_read_anew(app: Any, server: redis.Redis) -> None:

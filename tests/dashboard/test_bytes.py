@@ -87,7 +87,7 @@ def test_a_long_failed_entry_is_shown_with_its_size(app: Any) -> None:
     assert (latest["id"], latest["reason"], latest["url"]) == ("w1-2", "bad 2", f"{URL}/2")
     assert latest["entry_size"] > 2 * MB
     assert len(latest["history"]) == 4000
-    assert [one["reason"] for one in get(app, "failed/counts?spider=shop")["counts"]] != []
+    assert [one["error"] for one in get(app, "failed/counts?spider=shop")["counts"]] != []
 
 
 def test_a_long_request_is_shown_with_its_url_and_its_size(app: Any) -> None:

@@ -31,7 +31,7 @@ from ..support.crawl import Fleet, run_python, wait_until
 from .asgi import TOKEN
 from .browser import Watched, chromium, serving
 from .conftest import Make
-from .filled import REASONS, add_pool, failed_entry, fill, push, worker
+from .filled import add_pool, failed_entry, fill, push, worker
 
 pytestmark = pytest.mark.single("the workers here have the keys of a single server")
 
@@ -364,10 +364,39 @@ def test_failed_requests_are_put_back_and_forgotten(seen: Watched, server: redis
     group.locator(".entry").first.get_by_role("button", name="Forget").click()
     assert "1 entry of the failed list would be removed for good" in seen.confirm()
     expect(group.locator(".entry")).to_have_count(6)
+    expect(group.locator("summary b").first).to_have_text("6")
     group.get_by_role("button", name="Forget all").click()
     seen.confirm()
     expect(group).to_have_count(0)
     expect(seen.page.locator("[data-name=failed]")).to_have_text("7")
+
+
+def test_failed_requests_are_grouped_by_error_with_their_hosts_and_searched(
+    look: Open, make: Make, server: redis.Redis
+) -> None:
+    worker(server, "shop").say()
+    for number in range(12):
+        reason = f"its download failed: DNSLookupError: no results for hostname lookup: h{number % 3}.example"
+        server.rpush("shop:failed", failed_entry(number, reason, f"http://h{number % 3}.example/{number}"))
+    seen = look(make(actions=True))
+    page = seen.open("#/s/shop/failed")
+    panel = page.locator("#panel-failed")
+    expect(panel.locator(".group")).to_have_count(1)
+    panel.locator(".group > summary").click()
+    expect(panel.locator(".entry")).to_have_count(12)
+    panel.get_by_role("button", name="h1.example").click()
+    expect(panel.locator(".entry")).to_have_count(4)
+    panel.get_by_role("button", name="h1.example").click()
+    expect(panel.locator(".entry")).to_have_count(12)
+    panel.get_by_label("Search by URL").fill("example/1")
+    expect(panel.locator(".entry")).to_have_count(3)
+    panel.get_by_role("button", name="Forget all").click()
+    assert "3 entries of the failed list would be removed" in seen.confirm()
+    expect(panel.get_by_text("No entry has such a URL")).to_be_visible()
+    panel.get_by_label("Search by URL").fill("")
+    panel.locator(".group > summary").click()
+    expect(panel.locator(".entry")).to_have_count(9)
+    assert server.llen("shop:failed") == 9
 
 
 @pytest.mark.long
@@ -759,6 +788,7 @@ def test_everything_can_be_done_by_keyboard(seen: Watched, view: View) -> None:
     expect(pause).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="Cancel")).to_be_focused()
+    expect(page.locator("dialog button[type=submit]")).to_be_enabled()
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page.locator("[data-name=state]")).to_have_text("paused")
@@ -824,7 +854,7 @@ def test_pictures_for_the_documentation(
     page.locator("#panel-slots tbody tr").first.wait_for()
     page.screenshot(path=f"{folder}/dashboard-{scheme}.png")
     seen.open("#/s/shop/failed")
-    page.locator("#panel-failed summary", has_text=REASONS[0]).click()
+    page.locator("#panel-failed summary", has_text="TypeError").click()
     page.get_by_text("Traceback").first.click()
     page.set_viewport_size(NARROW)
     page.wait_for_timeout(300)

@@ -39,7 +39,7 @@ def test_everything_is_shown(app: Any) -> None:
         "h8.example",
         "h7.example",
     ]
-    assert get(app, "failed/counts?spider=shop")["counts"][0]["reason"] == "bad"
+    assert get(app, "failed/counts?spider=shop")["counts"][0]["error"] == "bad"
     assert len(get(app, "failed?spider=shop")["failed"]) == 1
     assert len(get(app, "peek?spider=shop")["requests"]) == 20
     assert len(get(app, "workers?spider=shop")["workers"]) == 1

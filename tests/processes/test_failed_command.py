@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import subprocess
 from typing import Any
 
@@ -93,12 +94,19 @@ def test_a_machine_gets_whole_entries(several: redis.Redis, redis_url: str) -> N
     assert last["id"] == "host-1-abc/5.1"
 
 
-def test_they_are_counted_by_reason(several: redis.Redis, redis_url: str) -> None:
+def test_they_are_counted_by_kind_of_error_with_their_hosts(several: redis.Redis, redis_url: str) -> None:
     lines = said(redis_url, "--counts").splitlines()
-    assert lines[1].split(maxsplit=1) == ["2", "request  its callback raised KeyError: 'price'"]
+    assert re.split(r"  +", lines[1].strip()) == [
+        "2",
+        "request",
+        "its callback raised KeyError",
+        "graph.test (2)",
+    ]
     assert len(lines) == 5
     counted = json.loads(said(redis_url, "--counts", "--json", "--url", "*/2"))
-    assert counted == {"kind": "request", "reason": "its download failed: status 503", "count": 1}
+    error = "its download failed: status 503"
+    assert counted == {"kind": "request", "error": error, "count": 1, "hosts": {"graph.test": 1}}
+    assert said(redis_url, "--error", error) == said(redis_url, "--reason", error)
 
 
 def test_all_of_one_is_shown(several: redis.Redis, redis_url: str) -> None:

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,7 @@ from scrapy_rq_sched.inspect.as_json import status as status_as_json
 from scrapy_rq_sched.inspect.crawl import Crawl, Moment
 from scrapy_rq_sched.inspect.entries import Entry as Waiting
 from scrapy_rq_sched.inspect.entries import Held
+from scrapy_rq_sched.inspect.failed_groups import FailedGroup
 from scrapy_rq_sched.inspect.slots import SlotStatus
 from scrapy_rq_sched.inspect.status import Status, Worker
 from scrapy_rq_sched.inspect.wording import counted
@@ -138,10 +140,14 @@ TABLES: dict[str, tuple[Callable[[], Table], tuple[str, ...]]] = {
         (*(f"{name}/142.1" for name in WORKERS[:2]), *URLS[:2]),
     ),
     "counts": (
-        lambda: failed.counts_table(failed.by_kind([("request", f"HttpError: {url}") for url in URLS])),
+        lambda: failed.counts_table({("request", f"HttpError: {url}"): group(1) for url in URLS}),
         URLS[:2],
     ),
 }
+
+
+def group(count: int) -> FailedGroup:
+    return FailedGroup(count, 0, Counter({"": count}))
 
 
 class _Stream(io.StringIO):
@@ -438,12 +444,16 @@ def test_a_crawl_that_ends_before_its_first_line_has_its_pages(tmp_path: Path) -
 
 
 def test_the_failed_list_is_counted_by_kind_and_then_by_reason() -> None:
-    found = [("seed", "no URL")] * 2 + [("request", "rare")] + [("request", "often")] * 3
-    assert failed.by_kind(found) == [
-        (("request", "often"), 3),
-        (("request", "rare"), 1),
-        (("seed", "no URL"), 2),
-    ]
+    found = {("request", "often"): group(3), ("seed", "no URL"): group(2), ("request", "rare"): group(1)}
+    assert list(failed.by_kind(found)) == [("request", "often"), ("request", "rare"), ("seed", "no URL")]
+
+
+def test_a_row_of_the_counts_names_three_hosts() -> None:
+    hosts = Counter(
+        {"a.example": 1200, "": 40, "b.example": 5, "c.example": 4, "d.example": 3, "e.example": 2}
+    )
+    table = failed.counts_table({("request", "E"): FailedGroup(1254, 0, hosts), ("seed", "F"): group(1)})
+    assert [row[-1] for row in table.rows] == ["a.example (1,200), b.example (5), c.example (4), 2 more", "-"]
 
 
 # -- colour ------------------------------------------------------------------------------------------
