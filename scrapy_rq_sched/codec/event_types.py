@@ -35,6 +35,8 @@ TEXTS = {
     "redis_full": "Redis is out of memory",
     "redis_has_room": "Redis has room again",
 }
+#: The text for an event of these types if it has the URL.
+WITH_URL = {"request_set_aside": "{kind} {url} is set aside: {reason}"}
 #: The types that need somebody's attention.
 ALARMING = frozenset(
     (

@@ -15,7 +15,7 @@ from ..errors import InspectionError
 from ..events.event import Event
 from ..events.follower import Follower
 from ..events.stream import id_at
-from ..inspect.events import stream_of
+from ..inspect.events import folded, stream_of
 from .action import Action, Context
 from .formats import single_line, when
 from .output import Styled
@@ -36,7 +36,8 @@ class Events(Action):
     summary = "Show events: workers that join, leave or die, crawls that finish, failed requests"
     description = (
         "Show the events of a spider's workers and crawl; without a spider, those of all spiders. Redis "
-        "keeps the latest FRONTIER_MAX_EVENTS of them, also after the end of the crawl."
+        "keeps the latest FRONTIER_MAX_EVENTS of them, also after the end of the crawl. Of equal events that "
+        "follow each other, the last one is shown, with their number."
     )
     examples = (
         "scrapy frontier events quotes --since 1h",
@@ -87,12 +88,15 @@ class Events(Action):
             last[stream.key] = found[-1].id if found else opts.since or "0-0"
             events.append(found)
         # In the order of each stream, even if its server's clock was changed.
-        for event in merge(*events, key=lambda event: event.time):
-            handle(event)
+        past = filter(handle.chooses, merge(*events, key=lambda event: event.time))
+        # A program gets each event.
+        each = bool(opts.json or opts.commands)
+        for event, count in ((one, 1) for one in past) if each else folded(past):
+            handle(event, count)
         if opts.follow:
             # A spider may have its own REDIS_URL.
             settings = views[0].scrapy_settings if opts.spider else context.settings
-            for event in Follower(settings, streams, last, context.output.warn):
+            for event in filter(handle.chooses, Follower(settings, streams, last, context.output.warn)):
                 handle(event)
         return 1 if handle.has_failed else None
 
@@ -106,22 +110,25 @@ class _Handler:
         self._has_several = has_several
         self.has_failed = False
 
-    def __call__(self, event: Event) -> None:
-        if self._opts.type and event.type not in self._opts.type:
-            return
+    def chooses(self, event: Event) -> bool:
+        """Return whether the event has one of the types to show."""
+        return not self._opts.type or event.type in self._opts.type
+
+    def __call__(self, event: Event, count: int = 1) -> None:
         if self._opts.json:
             self._output.json(event.as_dict())
         else:
-            self._output.say(self._line(event))
+            self._output.say(self._line(event, count))
         for command in self._opts.commands:
             problem = _run(command, json.dumps(event.as_dict()))
             if problem:
                 self.has_failed = True
                 self._output.warn(f"{command!r}, for event {event.id} ({event.type}): {problem}")
 
-    def _line(self, event: Event) -> str:
+    def _line(self, event: Event, count: int) -> str:
         spider = f"{event.spider}: " if self._has_several else ""
-        line = single_line(f"{when(event.time)}  {event.type:<17}  {spider}{event.text}")
+        times = f"{count:,} times: " if count > 1 else ""
+        line = single_line(f"{when(event.time)}  {event.type:<17}  {spider}{times}{event.text}")
         return Styled(line, "yellow" if event.is_alarming else "")
 
 

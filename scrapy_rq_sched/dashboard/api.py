@@ -132,11 +132,12 @@ class Api:
         return await answer_of(lambda: {"redis": problem, **frontier.failed.page(offset, limit, **chosen)})
 
     async def events(self, request: Request) -> Response:
-        """Return events."""
-        frontier = self._frontier(request)
+        """Return events; with ``folded``, equal ones that follow each other as one."""
+        frontier, query = self._frontier(request), request.query_params
         _, problem = await _read(frontier.picture)
         _, limit = _page(request)
-        events = frontier.events.since(request.query_params.get("since", ""), limit)
+        find = frontier.events.folded_since if "folded" in query else frontier.events.since
+        events = find(query.get("since", ""), limit)
         return await answer_of(lambda: {"redis": problem, "events": events})
 
     async def audit(self, request: Request) -> Response:

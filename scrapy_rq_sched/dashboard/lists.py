@@ -98,7 +98,8 @@ class FailedFound:
         """
         if self._failed is None:
             return []
-        groups = grouped(self._failed, self._chosen(url=url), lambda entry: entry.error)
+        oldest_first = list(self._chosen(url=url))[::-1]
+        groups = grouped(self._failed, oldest_first, lambda entry: entry.error)
         return [
             {
                 "error": error,

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..codec.event_types import ALARMING, TEXTS
+from ..codec.error_kinds import error_of
+from ..codec.event_types import ALARMING, TEXTS, WITH_URL
 from ..codec.values import text_of
 from ..errors import one_line
 
@@ -78,10 +79,17 @@ class Event:
     @property
     def text(self) -> str:
         """The event as a line of text."""
-        template = TEXTS.get(self.type)
+        template = (WITH_URL if self.details.get("url") else {}).get(self.type) or TEXTS.get(self.type)
         if template is None:  # the type comes from Redis: never use it as a template
             return one_line(self.type)
         return one_line(template.format_map(_Details({**self.details, "worker": self.worker})))
+
+    @property
+    def sort(self) -> tuple[str, ...]:
+        """What equal events have in common: two requests that are set aside are equal if their error is."""
+        if self.type == "request_set_aside":
+            return self.type, str(self.details.get("kind", "")), error_of(str(self.details.get("reason", "")))
+        return self.type, self.worker, self.text
 
     @property
     def is_alarming(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,8 @@ from .event import Event
 
 #: Events that are read in one call.
 STEP = 1000
+#: The id of an event.
+ID = re.compile(r"[0-9]{1,19}(-[0-9]{1,19})?")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 from ..events.event import Event
@@ -40,6 +41,16 @@ def follow_events(
         yield from follower
     finally:
         follower.close()
+
+
+def folded(events: Iterable[Event]) -> Iterator[tuple[Event, int]]:
+    """Yield the last of equal events that follow each other, with their number: see :attr:`Event.sort`."""
+    for _, equal in groupby(events, key=lambda event: (event.spider, event.sort)):
+        count, last = 0, None
+        for count, last in enumerate(equal, 1):  # noqa: B007 - the last one and its number are used
+            pass
+        if last is not None:
+            yield last, count
 
 
 def stream_of(view: View) -> Stream:

@@ -105,6 +105,24 @@ def test_events_equal_the_output_of_the_command(app: Any, view: View, redis_url:
     assert latest["type"] == "resumed"
 
 
+def test_equal_events_are_folded_if_the_page_wishes(app: Any, server: redis.Redis) -> None:
+    def fail(number: int) -> None:
+        event = {"time": time.time(), "type": "request_set_aside", "kind": "request", "reason": "KeyError: 7"}
+        server.xadd("shop:events", {"event": json.dumps({**event, "url": f"http://a.example/{number}"})})
+
+    for number in range(300):
+        fail(number)
+    folds = get(app, "events?folded=1")["events"]
+    assert [one["type"] for one in folds].count("worker_joined") == 4
+    assert (folds[-1]["count"], folds[-1]["url"]) == (300, "http://a.example/299")
+    assert get(app, f"events?folded=1&since={folds[-1]['id']}")["events"] == []
+    fail(300)
+    time.sleep(1.1)
+    (grown,) = get(app, f"events?folded=1&since={folds[-1]['id']}")["events"]
+    assert (grown["count"], grown["first"], grown["since"]) == (301, folds[-1]["first"], folds[-1]["since"])
+    assert get(app, "events?folded=1&since=nonsense")["events"][-1] == grown
+
+
 def test_a_url_is_explained_as_the_command_does(app: Any, redis_url: str) -> None:
     url = "https://www.books.example/page/200"
     shown = get(app, f"explain?url={quote(url, safe='')}")

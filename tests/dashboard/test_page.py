@@ -183,6 +183,25 @@ def test_events_are_shown_as_they_come(seen: Watched, view: View) -> None:
     expect(latest).to_contain_text("an operator resumed the crawl")
 
 
+def test_requests_that_are_set_aside_push_no_join_out_of_sight(seen: Watched, server: redis.Redis) -> None:
+    def fail(number: int) -> None:
+        reason = f"its download failed: DNSLookupError: no address of host-{number}"
+        event = {"time": time.time(), "type": "request_set_aside", "kind": "request", "reason": reason}
+        server.xadd("shop:events", {"event": json.dumps({**event, "url": f"http://host-{number}/"})})
+
+    for number in range(150):
+        fail(number)
+    page = seen.open()
+    expect(page.locator(".events li[data-type=worker_joined]")).to_have_count(4)
+    latest = page.locator(".events li").first
+    expect(latest).to_contain_text("request http://host-149/ is set aside")
+    expect(latest).to_contain_text("\u00d7150")
+    fail(150)
+    expect(latest).to_contain_text("request http://host-150/ is set aside")
+    expect(latest).to_contain_text("\u00d7151")
+    expect(page.locator(".events li[data-type=request_set_aside]")).to_have_count(1)
+
+
 def test_all_spiders_are_listed_and_lead_to_theirs(
     look: Open, app: Any, server: redis.Redis, redis_url: str, shop: list[Client]
 ) -> None:

@@ -16,9 +16,10 @@ from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.events.event import Event
 from scrapy_rq_sched.events.stream import Stream
 from scrapy_rq_sched.frontier.close_limits import CloseLimits
-from scrapy_rq_sched.frontier.messages import Failed
+from scrapy_rq_sched.frontier.messages import Failed, Push
 from scrapy_rq_sched.frontier.scripts import register
 from scrapy_rq_sched.inspect import Control, View, read_events
+from scrapy_rq_sched.inspect.events import folded
 from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys
 
@@ -277,6 +278,62 @@ def test_a_failed_request_is_recorded_once_with_its_reason(
     assert events[0].details["entry"] == f"a/{lease.name}"
     assert events[0].details["reason"].startswith("KeyError: 'price' xx")
     assert len(events[0].details["reason"]) == 1000
+
+
+@pytest.mark.parametrize(
+    ("data", "url"),
+    [
+        ('{"url": "http://a.example/1", "meta": {"url": "http://b.example/"}}', "http://a.example/1"),
+        (
+            '{"meta": {"url": "http://b.example/"}, "url": "http://a.example/\\u00fc"}',
+            "http://a.example/\u00fc",
+        ),
+        ('{"url": "http://ann:secret@a.example/1"}', "http://a.example/1"),
+        ('{"url": "http://a.example/' + "x" * 3000 + '"}', "http://a.example/" + "x" * 483),
+        ("http://ann@a.example/1", "http://a.example/1"),
+        ('{"url": 7}', None),
+        ('{"url": "http://a.example/1"', None),
+        ('{"url": "http://a.example/", "body": "' + "x" * 30_000 + '"}', None),
+        ("no URL", None),
+        ("\x00\xff", None),
+    ],
+)
+def test_the_event_of_a_failed_request_has_its_url_without_a_login(
+    join: Join, stream: Stream, server: redis.Redis, data: str, url: str | None
+) -> None:
+    a = join("a")
+    a.say(pushes=[Push("filter", "fp", 0, data.encode("latin-1"))])
+    (lease,) = a.take(1)
+    a.say(failed=[Failed(lease.name, 0, "bad", "")])
+    (event,) = [event for event in stream.latest(server, 10) if event.type == "request_set_aside"]
+    assert event.details.get("url") == url
+    assert event.text == (f"request {url} is set aside: bad" if url else "a request is set aside: bad")
+
+
+def test_equal_events_that_follow_each_other_are_folded() -> None:
+    def event(name: str, worker: str = "", **details: Any) -> Event:
+        return Event("1-0", 0.0, name, "s", worker, details)
+
+    def failure(worker: str, host: str, reason: str = "its download failed: DNSLookupError: no") -> Event:
+        return event(
+            "request_set_aside", worker, kind="request", reason=f"{reason} {host}", url=f"http://{host}/"
+        )
+
+    events = [
+        *(event("worker_joined", name) for name in "ab"),
+        *(failure(worker, host) for worker, host in zip("abb", ("x", "y", "z"), strict=True)),
+        event("worker_lost", "a"),
+        failure("b", "x"),
+        failure("b", "x", "its callback raised KeyError: 7"),
+    ]
+    assert [(one.type, one.worker, count) for one, count in folded(events)] == [
+        ("worker_joined", "a", 1),
+        ("worker_joined", "b", 1),
+        ("request_set_aside", "b", 3),
+        ("worker_lost", "a", 1),
+        ("request_set_aside", "b", 1),
+        ("request_set_aside", "b", 1),
+    ]
 
 
 def test_a_limit_is_reached_once_for_the_fleet(server: redis.Redis, told: Order) -> None:

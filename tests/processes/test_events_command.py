@@ -86,6 +86,21 @@ def test_events_of_several_spiders_are_told_apart_and_in_order(server: redis.Red
     ]
 
 
+def test_equal_events_are_one_line_for_a_person_and_all_of_them_for_a_program(
+    server: redis.Redis, redis_url: str
+) -> None:
+    for number in range(7):
+        reason = f"its download failed: status 503 after {number} s"
+        tell(server, "request_set_aside", kind="request", reason=reason, url=f"http://a.example/{number}")
+    tell(server, "paused")
+    failed, paused = said(redis_url, "graph")
+    assert failed.split(maxsplit=3)[3].startswith(
+        "7 times: request http://a.example/6 is set aside: its download"
+    )
+    assert "paused" in paused
+    assert len(said(redis_url, "graph", "--json")) == 8
+
+
 def test_control_characters_of_an_event_steer_no_terminal(server: redis.Redis, redis_url: str) -> None:
     tell(server, "request_set_aside", kind="request", reason="\x1b[31m\nred")
     (line,) = said(redis_url, "graph")

@@ -1,8 +1,8 @@
 // The events of a spider.
 
 import { get } from "./api.js";
-import { h, keyed, theirs } from "./elements.js";
-import { clean, clock, date } from "./text.js";
+import { h, keyed, put } from "./elements.js";
+import { clean, clock, date, number } from "./text.js";
 
 /** The colours of events that are not alarming. */
 const TONES = [[/paused|draining|stopped|blocked|unreachable|given_up/, "warn"], [/joined|started|resumed|going_on|has_room|free/, "good"], [/./, "calm"]];
@@ -14,19 +14,29 @@ export function eventList(name) {
   let events = [], last = "", asking = false;
   const make = (event) => {
     const tone = event.alarming ? "bad" : TONES.find(([pattern]) => pattern.test(event.type))[1];
-    const worker = event.worker && !event.text.includes(event.worker) && `worker ${event.worker}`;
-    return { element: h("li", { "data-type": clean(event.type) }, h("i", { class: tone }), theirs(event.text || event.type),
-      h("time", { title: date(event.time) }, clock(event.time)), worker && h("small", { class: "theirs" }, clean(worker))) };
+    const text = h("span", { class: "theirs" }), times = h("b"), time = h("time"), worker = h("small", { class: "theirs" });
+    const update = (one) => {
+      put(text, clean(one.text || one.type));
+      put(times, one.count > 1 ? ` ×${number(one.count)}` : "");
+      put(time, clock(one.time));
+      time.title = one.count > 1 ? `${date(one.since)} – ${date(one.time)}` : date(one.time);
+      const named = one.worker && !one.text.includes(one.worker);
+      worker.hidden = !named;
+      put(worker, named ? clean(`worker ${one.worker}`) : "");
+    };
+    const element = h("li", { "data-type": clean(event.type) }, h("i", { class: tone }), h("span", {}, text, times), time, worker);
+    return { element, update };
   };
   const show = async (frontier) => {
     if (frontier.last_event === last || asking) return;
     asking = true;
     try {
-      const found = (await get("events", { spider: name, since: last, limit: 100 })).events;
-      const known = new Set(events.map((event) => event.id));
-      events = [...found.filter((event) => !known.has(event.id)).reverse(), ...events].slice(0, 100);
+      // Of equal events that follow each other there is one. It comes again when their number has grown.
+      const found = (await get("events", { spider: name, since: last, limit: 100, folded: 1 })).events;
+      const renewed = new Set(found.map((event) => event.first));
+      events = [...found.reverse(), ...events.filter((event) => !renewed.has(event.first))].slice(0, 100);
       last = events[0]?.id ?? "";
-      keyed(list, events, (event) => event.id, make);
+      keyed(list, events, (event) => event.first, make);
     } catch { /* the next picture asks again */ }
     asking = false;
     empty.hidden = events.length > 0;

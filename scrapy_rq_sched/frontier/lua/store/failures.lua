@@ -44,10 +44,25 @@ local function count(reason)
   redis.call('EXPIRE', REASONS, FOR)
 end
 
+-- How many bytes of a request are decoded for its URL, because the step must be short; and how many an event has of it,
+-- because its text has the reason, too.
+local DECODED, LONGEST_URL = 20000, 500
+
+-- -> the URL of a request or seed in JSON, or of a seed that is a URL, without a login; nil if it has another form
+local function url_of(data)
+  if #data > DECODED then return nil end
+  local url = string.match(data, '^%s*(%a[%w+.-]*://%S+)%s*$')
+  if not url and string.sub(data, 1, 1) == '{' then
+    local is_json, fields = pcall(cjson.decode, data)
+    url = is_json and type(fields.url) == 'string' and fields.url
+  end
+  return url and events.cut(string.gsub(url, '^(%a[%w+.-]*://)[^/?#]*@', '%1'), LONGEST_URL) or nil
+end
+
 -- Append *entry* to the list, with *data* as its last field: so a reader finds all other fields at the beginning of an
 -- entry of any size (see scripts/read_entries.lua).
 local function append(worker, entry, data, most, is_quiet)
-  local field = 'data'
+  local field, url = 'data', not is_quiet and url_of(data) or nil
   entry.reason = events.cut(entry.reason, LONGEST_REASON)
   if not is_text(data) then
     -- JSON has no bytes. data_hex has two digits for each byte.
@@ -61,7 +76,7 @@ local function append(worker, entry, data, most, is_quiet)
   count(entry.reason)
   if not is_quiet then
     events.tell('request_set_aside', worker,
-      {reason = entry.reason, kind = entry.kind, entry = entry.id, slot = entry.slot})
+      {reason = entry.reason, kind = entry.kind, entry = entry.id, slot = entry.slot, url = url})
   end
   if length > most then
     redis.call('LTRIM', FAILED, length - most, -1)
