@@ -31,7 +31,7 @@ from ..support.crawl import Fleet, run_python, wait_until
 from .asgi import TOKEN
 from .browser import Watched, chromium, serving
 from .conftest import Make
-from .filled import add_pool, failed_entry, fill, push, worker
+from .filled import add_pool, failed_entry, fill, history, push, worker
 
 pytestmark = pytest.mark.single("the workers here have the keys of a single server")
 
@@ -128,6 +128,21 @@ def test_a_url_is_explained(seen: Watched) -> None:
     page.get_by_role("button", name="Explain").click()
     expect(page.locator(".verdict")).to_contain_text("It will be crawled when its turn comes")
     expect(page.locator(".facts")).to_contain_text("in slot www.books.example")
+
+
+def test_a_chart_begins_at_its_first_sample(look: Open, make: Make, server: redis.Redis) -> None:
+    push(worker(server, "young"), {"a.example": 4})
+    history(server, "young", [5, 7, 9], [900, 850, 800])
+    seen = look(make())
+    page = seen.open("#/s/young")
+    queue = page.locator(".chart.second")
+    expect(queue.locator(".stroke")).to_have_attribute("d", re.compile("^M.+L.+"))
+    points = str(queue.locator(".stroke").get_attribute("d")).count(",")
+    assert points <= 4
+    expect(queue.locator(".xs span").first).to_have_text(re.compile(r"^[234]0 s ago$"))
+    page.goto(f"{seen.url}#/")
+    line = page.locator(".spider .stroke")
+    assert str(line.get_attribute("d")).count(",") <= 4
 
 
 def test_a_tab_has_an_address_of_its_own(seen: Watched) -> None:

@@ -5,15 +5,16 @@ import { clock, duration } from "./text.js";
 
 const BUCKET = 10;
 
-/** Return points of the rate and of the waiting requests, every ten seconds, from the history of a status. */
+/** Return points of the rate and of the waiting requests, every ten seconds from the first sample on, for *span* at most. */
 export function series(history, now, span) {
   const byTime = new Map(history.map(([second, pages, waiting]) => [second, { pages, waiting }]));
-  const last = Math.floor(now / BUCKET) * BUCKET;
+  const last = Math.floor(now / BUCKET) * BUCKET, first = history[0]?.[0] ?? Infinity;
   const points = [];
-  let waiting = history[0]?.[2] ?? 0;
-  for (let second = last - span + BUCKET; second <= last; second += BUCKET) {
+  let waiting = 0;
+  for (let second = Math.max(first, last - span + BUCKET); second <= last; second += BUCKET) {
     const moment = byTime.get(second);
-    waiting = moment ? moment.waiting : waiting;
+    // Samples before the span count, too.
+    waiting = moment?.waiting ?? (points.length ? waiting : history.findLast(([time]) => time < second)?.[2] ?? 0);
     // The present ten seconds are too short for a rate at their beginning.
     const lasted = second === last ? now - last : BUCKET;
     if (lasted < 4) continue;
@@ -35,6 +36,13 @@ function paths(values, most, width = 600, height = 100) {
   const dots = values.map((value, n) => `${(n * step).toFixed(1)},${(height - (height * value) / most).toFixed(1)}`);
   if (dots.length === 1) dots.push(`${width},${dots[0].split(",")[1]}`);
   return { line: `M${dots.join("L")}`, area: `M0,${height}L${dots.join("L")}L${width},${height}Z` };
+}
+
+/** Draw *values*; without any, there is no line. */
+function draw(area, line, values, most) {
+  const drawn = values.length ? paths(values, most) : { area: "", line: "" };
+  area.setAttribute("d", drawn.area);
+  line.setAttribute("d", drawn.line);
 }
 
 export function chart(title, pick, unit, kind) {
@@ -64,14 +72,12 @@ export function chart(title, pick, unit, kind) {
   const show = (found, label) => {
     points = found;
     const values = points.map(pick), most = ceiling(Math.max(0, ...values));
-    const drawn = paths(values.length ? values : [0], most);
-    area.setAttribute("d", drawn.area);
-    line.setAttribute("d", drawn.line);
+    draw(area, line, values, most);
     labels.forEach((one, n) => put(one, short(most * (1 - n / 2))));
     now = label;
     if (cursor.hidden) put(output, now);
     const span = points.length ? points.at(-1).second - points[0].second + BUCKET : 0;
-    put(from, `${duration(Math.round(span / 60) * 60)} ago`);
+    put(from, points.length > 1 ? `${duration(span < 60 ? span : Math.round(span / 60) * 60)} ago` : "");
     plot.setAttribute("aria-label", `${title}: ${label} now, at most ${unit(Math.max(0, ...values))} in the last ${duration(span)}`);
   };
   return { element, show };
@@ -81,9 +87,7 @@ export function sparkline() {
   const area = svg("path", { class: "area" }), line = svg("path", { class: "stroke" });
   const element = svg("svg", { viewBox: "0 0 600 100", preserveAspectRatio: "none", "aria-hidden": "true" }, area, line);
   const show = (values) => {
-    const drawn = paths(values.length ? values : [0], (Math.max(...values, 0) || 1) * 1.08);
-    area.setAttribute("d", drawn.area);
-    line.setAttribute("d", drawn.line);
+    draw(area, line, values, (Math.max(...values, 0) || 1) * 1.08);
   };
   return { element, show };
 }

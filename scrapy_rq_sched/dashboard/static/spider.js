@@ -17,6 +17,8 @@ import { tabs } from "./tabs.js";
 import { clean, duration, named, number, rate } from "./text.js";
 import { workersTab } from "./workers.js";
 
+// Seconds that the charts show, at most.
+const SPAN = 3600;
 // The states in which there is no crawl to steer.
 const WITHOUT_CRAWL = ["unknown", "new", "finished"];
 
@@ -73,9 +75,7 @@ export function spider(name) {
     numbers.show(frontier);
     limit.show(frontier);
     pools.show(status);
-    const first = status.history[0]?.[0] ?? status.now;
-    const span = Math.min(3600, Math.max(600, Math.ceil((status.now - first) / 600) * 600));
-    const points = series(status.history, status.now, span);
+    const points = series(status.history, status.now, SPAN);
     speed.show(points, `${rate(status.per_second)} a second`);
     queue.show(points, `${number(status.waiting)} waiting`);
     workers.show(status);
