@@ -51,6 +51,11 @@ def duration(seconds: float) -> str:
     return " ".join(shown) or "0 s"
 
 
+def time_until(seconds: float) -> str:
+    """Return a time that is left: with tenths of a second below ten seconds."""
+    return f"{seconds:.1f} s" if seconds < 9.95 else duration(seconds)
+
+
 def when(second: float) -> str:
     """Return a time, given in seconds since 1970, in the time zone of this machine."""
     try:

@@ -18,7 +18,7 @@ from ..inspect.status import Status
 from ..inspect.verdict import verdict
 from ..inspect.wording import counted
 from .action import Action, Context
-from .formats import duration, number, single_line, when
+from .formats import duration, number, single_line, time_until, when
 from .output import Fields, Table
 from .periods import whole
 from .status_text import in_state
@@ -209,10 +209,10 @@ def _in_slot(place: Place) -> str:
     delay = "the delay learnt from its site's answers" if slot.is_learnt else "its delay"
     why = {
         "blocked": f"; it is blocked for {duration(slot.blocked_for)}{answered}",
-        "delay": f"; {delay} allows the next request in {slot.next_in:.1f} s",
+        "delay": f"; {delay} allows the next request in {time_until(slot.next_in)}",
         "concurrency": f"; its concurrency is used up ({counted(slot.active, 'download')})",
         "spider": "; its next turn is another spider's",
-        "unreachable": f"; its site cannot be reached, and the next attempt is in {slot.next_in:.1f} s",
+        "unreachable": f"; its site cannot be reached, and the next attempt is in {time_until(slot.next_in)}",
         "": "",
     }
     name, _, lane = slot.slot.partition("|")

@@ -11,7 +11,7 @@ from ..inspect.limit import LIMITS
 from ..inspect.rates import BUCKET
 from ..inspect.status import PoolCounts, UnmetNeeds, Worker
 from ..inspect.wording import counted, crawl_command
-from .formats import duration, number, rate, size, sparkline, when
+from .formats import duration, number, rate, size, sparkline, time_until, when
 from .output import Fields, Part, Styled, Table
 
 #: The colour of each state that asks for attention, or has good news.
@@ -271,7 +271,7 @@ def _places(status: Status) -> str:
 
 def _slots(status: Status) -> str:
     text = f"{number(status.slots)} ({frontier_command('slots', status.spider)})"
-    return text + (f", the next turn in {status.next_turn_in:.1f} s" if status.next_turn_in > 0 else "")
+    return text + (f", the next turn in {time_until(status.next_turn_in)}" if status.next_turn_in > 0 else "")
 
 
 def _signals(status: Status) -> str:

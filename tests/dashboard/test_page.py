@@ -25,6 +25,7 @@ from scrapy_rq_sched.embedded import PrivateRedis
 from scrapy_rq_sched.frontier.messages import Push
 from scrapy_rq_sched.inspect import Control, View, read_status
 from scrapy_rq_sched.inspect.audit import Audit
+from scrapy_rq_sched.inspect.slots import Slots
 
 from ..support.client import Client
 from ..support.crawl import Fleet, run_python, wait_until
@@ -143,6 +144,31 @@ def test_a_chart_begins_at_its_first_sample(look: Open, make: Make, server: redi
     page.goto(f"{seen.url}#/")
     line = page.locator(".spider .stroke")
     assert str(line.get_attribute("d")).count(",") <= 4
+
+
+def test_no_card_grows_when_its_value_changes(
+    look: Open, make: Make, server: redis.Redis, redis_url: str
+) -> None:
+    one = worker(server, "calm")
+    push(one, {"a.example": 4})
+    seen = look(make())
+    page = seen.open("#/s/calm")
+    tiles = page.locator(".tiles")
+    height = tiles.bounding_box()
+    Slots(View.from_settings(Settings({"REDIS_URL": redis_url}), "calm")).block("a.example", 598)
+    one.say(want=1)
+    expect(tiles).to_contain_text(re.compile("next turn in 9 min 5[0-9] s"))
+    assert tiles.bounding_box() == height
+
+
+def test_a_small_screen_has_the_tabs_soon(look: Open, app: Any) -> None:
+    page = look(app, viewport=NARROW).open()
+    box = page.locator("[role=tablist]").bounding_box()
+    assert box is not None
+    assert box["y"] < NARROW["height"] * 0.8
+    charts = page.locator(".charts").bounding_box()
+    assert charts is not None
+    assert charts["y"] > box["y"]
 
 
 def test_a_tab_has_an_address_of_its_own(seen: Watched) -> None:
@@ -882,7 +908,7 @@ def test_pictures_for_the_documentation(
     fill(server, redis_url, "news")
     Control(View.from_settings(Settings({"REDIS_URL": redis_url}), "news")).pause()
     for one in shop[:3]:
-        one.say(limit="politeness")
+        one.say(bottleneck="politeness")
     seen = look(make(actions=True), color_scheme=scheme, reduced_motion="reduce")
     page = seen.open("#/s/shop/slots")
     page.locator("#panel-slots tbody tr").first.wait_for()

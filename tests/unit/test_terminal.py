@@ -22,7 +22,7 @@ from scrapy.settings import Settings
 from scrapy_rq_sched.codec.failed_request import FailedRequest
 from scrapy_rq_sched.commands import failed, output
 from scrapy_rq_sched.commands.crawl_view import Screen, line_of, pairs_of
-from scrapy_rq_sched.commands.formats import sparkline
+from scrapy_rq_sched.commands.formats import sparkline, time_until
 from scrapy_rq_sched.commands.frontier import ACTIONS, Command
 from scrapy_rq_sched.commands.look import leases_table, peek_table
 from scrapy_rq_sched.commands.output import Fields, Output, Part, Styled, Table, plain
@@ -446,6 +446,19 @@ def test_a_crawl_that_ends_before_its_first_line_has_its_pages(tmp_path: Path) -
 def test_the_failed_list_is_counted_by_kind_and_then_by_reason() -> None:
     found = {("request", "often"): group(3), ("seed", "no URL"): group(2), ("request", "rare"): group(1)}
     assert list(failed.by_kind(found)) == [("request", "often"), ("request", "rare"), ("seed", "no URL")]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.04, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (59.6, "1 min"), (597.1, "9 min 57 s")],
+)
+def test_a_time_that_is_left_has_tenths_only_below_ten_seconds(seconds: float, text: str) -> None:
+    assert time_until(seconds) == text
+
+
+def test_the_next_turn_of_a_blocked_slot_is_in_minutes(shown: Callable[..., list[str]]) -> None:
+    lines = shown(*status_text(replace(crawl(), slots=1, next_turn_in=597.1)), width=200)
+    assert any("the next turn in 9 min 57 s" in line for line in lines)
 
 
 def test_a_row_of_the_counts_names_three_hosts() -> None:

@@ -3,7 +3,7 @@
 import { h, keyed, put } from "./elements.js";
 import { page } from "./page.js";
 import { growth, timeLeft } from "./state.js";
-import { clean, counted, number, rate, size } from "./text.js";
+import { clean, counted, left, number, rate, size } from "./text.js";
 
 export function tiles() {
   const TILES = [
@@ -14,7 +14,7 @@ export function tiles() {
     ["failed", "Failed", (f, s) => number(s.failed), (f, s) => (s.failed ? "set aside" : "")],
     ["seeds", "Seeds", (f, s) => number(s.seeds), () => "not read yet"],
     ["seen", "Seen", (f, s) => number(s.seen), (f, s) => (s.seen ? size(s.seen_bytes) : "")],
-    ["left", "Time left", (f, s) => timeLeft(s)[0], (f, s) => (s.next_turn_in > 0.05 ? `next turn in ${s.next_turn_in.toFixed(1)} s` : timeLeft(s)[1])],
+    ["left", "Time left", (f, s) => timeLeft(s)[0], (f, s) => (s.next_turn_in > 0.05 ? `next turn in ${left(s.next_turn_in)}` : timeLeft(s)[1])],
   ];
   const made = TILES.map(([name, title]) => {
     const value = h("dd", { "data-name": name }), small = h("small");

@@ -52,7 +52,7 @@ export function spider(name) {
   const details = tabs([workers, slotsTab(name), failedTab(name), nextTab(name), explainTab(name), ...(page.about.actions ? [seedTab()] : []), auditTab(name)]);
   const missing = h("p", { class: "empty", hidden: true });
   const body = h("div", { hidden: true }, numbers.element, h("div", { class: "columns" },
-    h("div", {}, h("div", { class: "charts" }, speed.element, queue.element), limit.element, pools.element, details.element), events.element));
+    h("div", { class: "column" }, h("div", { class: "charts" }, speed.element, queue.element), limit.element, pools.element, details.element), events.element));
   const element = h("div", {}, h("div", { class: "head" }, h("h1", { class: "theirs" }, named(name)), state.element, since, steer?.element), missing, body);
   const show = ({ frontier, redis, known }) => {
     const isNew = frontier && !self.isThere;

@@ -48,7 +48,7 @@ export function tabs(all) {
   });
   const count = (id, text) => put(all.find((tab) => tab.id === id).button.lastChild, text);
   const choose = (id) => select(all.find((tab) => tab.id === id) ?? all[0]);
-  return { element: h("section", { class: "card" }, bar, panels), choose, count, refresh };
+  return { element: h("section", { class: "card details" }, bar, panels), choose, count, refresh };
 }
 
 export function pager(page, go) {

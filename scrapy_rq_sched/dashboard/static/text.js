@@ -34,6 +34,9 @@ export function duration(seconds) {
   return parts.slice(0, 2).filter(([count]) => count).map((part) => part.join(" ")).join(" ") || "0 s";
 }
 
+/** Return a time that is left: with tenths of a second below ten seconds. */
+export const left = (seconds) => (seconds < 9.95 ? `${seconds.toFixed(1)} s` : duration(seconds));
+
 export function size(bytes) {
   if (bytes == null) return "";
   const units = ["B", "kB", "MB", "GB", "TB"];
