@@ -61,7 +61,7 @@ def failed(requests: FailedRequests, one: FailedRequest) -> dict[str, Any]:
         if not fields[name]:
             del fields[name]
     data = fields.pop("data")
-    fields["url"] = requests.url_of(one)
+    fields["error"], fields["url"] = one.error, requests.url_of(one)
     try:
         return {**fields, "data": data.decode()}
     except UnicodeDecodeError:

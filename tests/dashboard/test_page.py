@@ -161,6 +161,31 @@ def test_no_card_grows_when_its_value_changes(
     assert tiles.bounding_box() == height
 
 
+def test_forms_side_by_side_are_in_the_same_rows(seen: Watched) -> None:
+    panel = seen.open("#/s/shop/seed").locator("#panel-seed")
+    for tag in ("h2", "textarea", "button"):
+        boxes = [one.bounding_box() for one in panel.locator(tag).all()]
+        assert len({round(box["y"]) for box in boxes if box}) == 1, tag
+    text, placeholder = seen.page.evaluate(
+        """() => { const one = document.querySelector("textarea");
+            return [getComputedStyle(one).color, getComputedStyle(one, "::placeholder").color]; }"""
+    )
+    assert text != placeholder
+    assert text == seen.page.evaluate("getComputedStyle(document.body).color")
+
+
+def test_a_message_covers_no_form(seen: Watched) -> None:
+    page = seen.open("#/s/shop/seed")
+    page.locator("textarea[name=seeds]").fill("https://new.example/1")
+    page.get_by_role("button", name="Push seeds").click()
+    seen.confirm()
+    seen.said()
+    toast, form = page.locator("#toast").bounding_box(), page.locator("#panel-seed").bounding_box()
+    assert toast is not None
+    assert form is not None
+    assert toast["y"] + toast["height"] < form["y"]
+
+
 def test_a_small_screen_has_the_tabs_soon(look: Open, app: Any) -> None:
     page = look(app, viewport=NARROW).open()
     box = page.locator("[role=tablist]").bounding_box()

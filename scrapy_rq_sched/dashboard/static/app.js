@@ -74,6 +74,7 @@ function go() {
   try { decoded = kind === "s" && name ? decodeURIComponent(name) : null; } catch { /* as if there were no name */ }
   if (page.view && decoded != null && page.view.name === decoded) { page.view.choose(tab); return; }
   hush();
+  $("dialog").close();
   page.view = decoded == null ? overview() : spider(decoded);
   $("where").replaceChildren(...(decoded == null ? [] : [h("a", { href: "#/" }, "All spiders"), " / ", theirs(named(decoded), "b")]));
   $("main").replaceChildren(page.view.element);

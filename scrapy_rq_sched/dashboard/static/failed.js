@@ -22,6 +22,7 @@ export function failedTab(name) {
   const entry = (one) => ({ element: h("div", { class: "entry", "data-id": one.id },
     one.url ? link(one.url) : theirs((one.data ?? one.data_hex ?? "").slice(0, 300)),
     h("small", { class: "quiet theirs" }, clean([date(one.time), one.kind, one.worker && `worker ${one.worker}`, one.deaths && counted(one.deaths, "death"), one.slot && `slot ${one.slot}`].filter(Boolean).join(" · "))),
+    one.reason !== one.error && h("small", { class: "theirs" }, clean(one.reason)),
     one.size && h("small", { class: "quiet" }, `A seed of ${number(one.size)} bytes, of which only the beginning was kept`),
     one.entry_size && h("small", { class: "quiet" }, `An entry of ${number(one.entry_size)} bytes, of which only the beginning is shown`),
     one.traceback && h("details", {}, h("summary", {}, "Traceback"), h("pre", { class: "theirs" }, clean(one.traceback))),

@@ -18,7 +18,7 @@ export function seedTab() {
   const forget = h("form", { class: "stack", onsubmit: (event) => {
     event.preventDefault();
     act("forget", { urls: lines(urls), crawl: crawl.checked }, { title: "Forget these URLs?", button: "Forget", danger: true, then: () => { urls.value = ""; } });
-  } }, h("h2", {}, "Forget URLs"), h("label", {}, "URLs to forget, so that they count as not seen, one per line", urls),
+  } }, h("h2", {}, "Forget URLs"), h("label", {}, "URLs that count as not seen then, one per line", urls),
     h("label", { class: "inline" }, crawl, "Crawl them again: push them as seeds, too"), h("div", {}, h("button", { class: "danger" }, "Forget URLs")));
   return { id: "seed", title: "Seed", element: h("div", { class: "pair" }, push, forget) };
 }
