@@ -186,6 +186,24 @@ def test_a_message_covers_no_form(seen: Watched) -> None:
     assert toast["y"] + toast["height"] < form["y"]
 
 
+def test_the_words_of_the_cards_are_explained_by_pointer_and_by_keyboard(look: Open, app: Any) -> None:
+    page = look(app, viewport=NARROW).open()
+    for name, word in (("leased", "In hand"), ("alive", "Wanted"), ("left", "Next turn")):
+        hint = page.locator(".tile", has=page.locator(f"[data-name={name}]")).locator(".hint")
+        tip = hint.get_by_role("tooltip")
+        expect(tip).to_be_hidden()
+        hint.focus()
+        expect(tip).to_be_visible()
+        assert word.lower() in tip.inner_text().lower()
+        assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+        assert hint.get_attribute("aria-describedby") == tip.get_attribute("id")
+        hint.blur()
+        expect(tip).to_be_hidden()
+        hint.hover()
+        expect(tip).to_be_visible()
+        page.mouse.move(0, 0)
+
+
 def test_a_small_screen_has_the_tabs_soon(look: Open, app: Any) -> None:
     page = look(app, viewport=NARROW).open()
     box = page.locator("[role=tablist]").bounding_box()

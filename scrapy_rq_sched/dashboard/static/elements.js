@@ -36,6 +36,15 @@ export function link(url) {
   return h("a", { class: "theirs", href: parsed.href, target: "_blank", rel: "noreferrer noopener" }, clean(url));
 }
 
+let hints = 0;
+
+/** Return *text* with an explanation, which is shown while somebody points at it or has moved the focus there. */
+export function hinted(text, hint) {
+  if (!hint) return text;
+  const id = `hint-${(hints += 1)}`;
+  return h("span", { class: "hint", tabindex: 0, "aria-describedby": id }, text, h("span", { id, role: "tooltip" }, hint));
+}
+
 export function put(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -56,10 +65,10 @@ export function keyed(parent, items, key, make) {
   }
 }
 
-/** Return a table. A column has a title and either `text`, or `parts` (elements) and `mark` (the data they show). */
+/** Return a table. A column has a title, perhaps a hint, and either `text`, or `parts` (elements) and `mark` (the data they show). */
 export function table(columns, key) {
   const body = h("tbody");
-  const heads = columns.map((column) => h("th", { scope: "col", class: column.num && "num" }, column.title));
+  const heads = columns.map((column) => h("th", { scope: "col", class: column.num && "num" }, hinted(column.title, column.hint)));
   const element = h("div", { class: "scroll" }, h("table", { class: "stacked" }, h("thead", {}, h("tr", {}, ...heads)), body));
   const make = () => {
     const cells = columns.map((c) => h("td", { class: [c.num && "num", c.lead && "lead"].filter(Boolean).join(" ") || null, "data-label": c.title }));

@@ -1,9 +1,16 @@
 // The numbers of a spider, and its current limit.
 
-import { h, keyed, put } from "./elements.js";
+import { h, hinted, keyed, put } from "./elements.js";
 import { page } from "./page.js";
 import { growth, timeLeft } from "./state.js";
 import { clean, counted, left, number, rate, size } from "./text.js";
+
+// What the words of the cards mean.
+const HINTS = {
+  leased: "Requests in hand: workers hold them, and have not finished them yet. If a worker dies, they go back to the queue. Delayed ones wait until a time, such as a retry after a worker's death.",
+  alive: "Wanted: as many workers as would finish all that waits in ten minutes; no more than now if politeness, Redis, needs or pools limit the crawl.",
+  left: "The time until nothing waits, if the crawl goes on as in the last minutes. Next turn: all slots wait for their delay or their block, and the first of them may begin a request then.",
+};
 
 export function tiles() {
   const TILES = [
@@ -18,7 +25,7 @@ export function tiles() {
   ];
   const made = TILES.map(([name, title]) => {
     const value = h("dd", { "data-name": name }), small = h("small");
-    return { value, small, element: h("div", { class: "card tile" }, h("dt", {}, title), value, small) };
+    return { value, small, element: h("div", { class: "card tile" }, h("dt", {}, hinted(title, HINTS[name])), value, small) };
   });
   const show = (frontier) => TILES.forEach(([name, , value, small], n) => {
     put(made[n].value, value(frontier, frontier.status));

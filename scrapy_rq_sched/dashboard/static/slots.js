@@ -39,7 +39,7 @@ export function slotsTab(name) {
   const columns = [
     { title: "Slot", lead: true, mark: (s) => s.slot, parts: (s) => theirs(named(s.slot)) },
     { title: "Waiting", num: true, text: (s) => number(s.waiting) },
-    { title: "Next in", num: true, text: (s) => (s.next_in >= 0.05 ? left(s.next_in) : "now") },
+    { title: "Next in", num: true, hint: "The next turn: when a worker may begin a request of the slot", text: (s) => (s.next_in >= 0.05 ? left(s.next_in) : "now") },
     { title: "Held back by", text: (s) => (WHY[s.why] ?? "–") + (s.why === "blocked" && s.block_reason ? ` (${s.block_reason})` : "") },
     { title: "Delay", num: true, text: (s) => (s.delay == null ? "–" : `${+s.delay.toFixed(2)} s${s.is_learnt ? " (learnt)" : s.crawl_delay && s.delay === s.crawl_delay ? " (robots.txt)" : s.throttle && s.delay === s.throttle ? " (throttled)" : s.is_set ? " (set)" : ""}`) },
     { title: "Pages", num: true, text: (s) => (s.pages == null ? "–" : `${number(s.pages)}${s.max_pages ? ` of ${number(s.max_pages)}` : ""}${s.dropped ? `, ${number(s.dropped)} dropped` : ""}`) },

@@ -14,7 +14,7 @@ export function workersTab(name) {
     { title: "State", mark: (w) => [w.alive, w.told_to_stop, w.place], parts: (w) => h("span", { class: `badge ${w.place ? "calm" : !w.alive ? "bad" : w.told_to_stop ? "warn" : "good"}` }, w.place ? `${w.place} in line` : !w.alive ? "dead" : w.told_to_stop ? "closing" : "alive") },
     { title: "Host", text: (w) => (w.host ? `${w.host} (${w.pid})` : "–") },
     { title: "Pages", num: true, text: (w) => number(w.pages) },
-    { title: "In hand", num: true, text: (w) => number(w.in_hand) },
+    { title: "In hand", num: true, hint: "The requests that the worker holds, and has not finished yet", text: (w) => number(w.in_hand) },
     { title: "Limited by", text: (w) => (w.limit === "none" ? "–" : w.limit) },
     { title: "Joined", text: (w) => (w.joined ? `${duration(now - w.joined)} ago` : "–") },
     { title: "Last heard", text: (w) => (w.heard ? `${duration(now - w.heard)} ago` : "–") },
