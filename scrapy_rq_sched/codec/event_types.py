@@ -16,6 +16,7 @@ TEXTS = {
     "draining": "an operator drained the crawl",
     "resumed": "an operator resumed the crawl",
     "stopped": "an operator stopped the fleet",
+    "worker_stopped": "an operator stopped worker {worker}",
     "limit_reached": "the fleet closes: {limit} is reached",
     "cap_reached": "{limit} is reached: further requests are dropped",
     "request_set_aside": "a {kind} is set aside: {reason}",

@@ -10,7 +10,7 @@ from ..errors import InspectionError
 from ..inspect import View
 from ..inspect.operations.clear import KEEPABLE, clear_frontier
 from ..inspect.operations.operation import Observer, Operation
-from ..inspect.operations.orders import order
+from ..inspect.operations.orders import order, stop_worker
 from ..inspect.operations.waiting import remove_waiting, reprioritize_waiting
 from .action import Change, Context
 
@@ -180,13 +180,26 @@ class Stop(_Order):
     """``scrapy frontier stop SPIDER``."""
 
     name = "stop"
-    summary = "Close all workers cleanly"
+    summary = "Close all workers cleanly, or one of them"
     description = (
         "Close all workers that are alive now, within two seconds and as after one Ctrl-C: each finishes its "
         "downloads and puts the other requests back. Nothing is removed: workers that start later continue "
         "the crawl."
     )
-    examples = ("scrapy frontier stop quotes", "scrapy frontier status quotes --watch")
+    examples = (
+        "scrapy frontier stop quotes",
+        "scrapy frontier stop quotes --worker host-4711-a1b2c3",
+        "scrapy frontier status quotes --watch",
+    )
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the only worker to stop."""
+        parser.add_argument("--worker", metavar="NAME", help="only this worker")
+        super().add_arguments(parser)
+
+    def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
+        """Prepare the order."""
+        return order(view, self.name) if opts.worker is None else stop_worker(view, opts.worker)
 
 
 def _priority(text: str) -> int:

@@ -21,7 +21,7 @@ from ..inspect.operations.deny import allow, deny
 from ..inspect.operations.failed import drop_failed, requeue_failed
 from ..inspect.operations.forget import forget_urls
 from ..inspect.operations.operation import Observer, Operation, Outcome
-from ..inspect.operations.orders import ORDERS, order
+from ..inspect.operations.orders import ORDERS, order, stop_worker
 from ..inspect.operations.pools import add_items, remove_items, rest_item, retire_item
 from ..inspect.operations.seed_rules import SeedRules
 from ..inspect.operations.seeding import Few, push_seeds
@@ -112,6 +112,9 @@ def _item(given: Arguments) -> str:
 #: The actions by their paths below ``/api/v1/``.
 ACTIONS: dict[str, Action] = {
     **{name: _order(name) for name in ORDERS},
+    "workers/stop": Action(
+        lambda view, given, observer: stop_worker(view, given.text("worker")), ("worker",)
+    ),
     "seed": Action(_seed, ("seeds", "priority")),
     "forget": Action(_forget, ("urls", "crawl")),
     "failed/requeue": _of_failed(requeue_failed),

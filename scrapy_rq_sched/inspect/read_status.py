@@ -53,7 +53,7 @@ _MADE_WITH = (
     "REQUEST_FINGERPRINTER_CLASS",
 )
 #: The fields that are read of each worker.
-_OF_WORKER = "about pages busy joined heard limit offers"
+_OF_WORKER = "about pages busy joined heard limit offers stop"
 #: The values of some fields of several keys.
 _Fields = dict[str, list[bytes | None]]
 _LENGTHS = {b"list": "llen", b"zset": "zcard", b"set": "scard"}
@@ -390,7 +390,7 @@ def _worker(name: str, alive: bool, values: list[bytes | None], held: int, meta:
         heard=whole_of(reported["heard"]) / 1000,
         limit=next((limit for limit in BOTTLENECKS if limit == text_of(reported["limit"])), "none"),
         offers=tuple(sorted(names_in(text_of(reported["offers"])))),
-        told_to_stop=0 < joined < whole_of(meta.get("stop")),
+        told_to_stop=bool(reported["stop"]) or 0 < joined < whole_of(meta.get("stop")),
     )
 
 

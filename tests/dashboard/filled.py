@@ -55,11 +55,17 @@ def failed_entry(number: int, reason: str, url: str, **fields: Any) -> str:
     return json.dumps({**entry, **fields})
 
 
+def worker_name(spider: str, number: int = 1) -> str:
+    """Return the name of a worker of *spider*."""
+    return f"crawler-{number}-{400 + 11 * number}-{hash((spider, number)) % 16**6:06x}"
+
+
 def worker(server: redis.Redis, spider: str, number: int = 1) -> Client:
     """Return a worker of *spider* that has said who it is."""
     about = {"host": f"crawler-{number}", "pid": 400 + 11 * number, "version": "0.1.0", "scrapy": "2.19.0"}
-    name = f"crawler-{number}-{400 + 11 * number}-{hash((spider, number)) % 16**6:06x}"
-    return Client(server, name, "priority", 30, 5, keys=Keys(spider)).open(about=json.dumps(about))
+    return Client(server, worker_name(spider, number), "priority", 30, 5, keys=Keys(spider)).open(
+        about=json.dumps(about)
+    )
 
 
 def add_pool(server: redis.Redis, spider: str = "shop") -> None:

@@ -18,7 +18,7 @@ from scrapy_rq_sched.keys.table import KEYS
 from ..support.client import Client
 from .asgi import do
 from .conftest import Make
-from .filled import REASONS, add_pool, failed_entry
+from .filled import REASONS, add_pool, failed_entry, worker_name
 
 pytestmark = pytest.mark.single("the workers here have the keys of a single server")
 
@@ -55,6 +55,15 @@ def test_workers_are_told_to_pause_to_drain_to_go_on_and_to_stop(app: Any, shop:
         assert answer["count"] == 3
         assert "3 workers" in answer["said"]
         assert shop[0].say().order == told
+
+
+def test_one_worker_is_stopped(app: Any, shop: list[Client]) -> None:
+    answer = done(app, "workers/stop", worker=shop[1].name)
+    assert (answer["count"], f"Worker {shop[1].name} of spider shop will close" in answer["said"]) == (
+        1,
+        True,
+    )
+    assert [one.say().order for one in shop[:3]] == [Order.CRAWL, Order.STOP, Order.CRAWL]
 
 
 def test_seeds_are_pushed_in_their_order(app: Any, server: redis.Redis) -> None:
@@ -143,6 +152,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "drain": {},
     "resume": {},
     "stop": {},
+    "workers/stop": {"worker": worker_name("shop", 2)},
     "seed": {"seeds": [f"{PAGE}/1", f"{PAGE}/2"]},
     "forget": {"urls": [f"{PAGE}/300", f"{PAGE}/301", "https://never.example/"]},
     "failed/requeue": {"reason": REASONS[0]},
@@ -197,6 +207,8 @@ def test_a_dry_run_says_how_many_it_would_touch_and_changes_nothing(
         ("pause", {"spider": "nobody"}, "no frontier 'nobody'"),
         ("pause", {"spider": ""}, "spider is missing"),
         ("pause", {"spider": ["shop"]}, "spider must be a string"),
+        ("workers/stop", {"worker": worker_name("shop", 4)}, "No worker of spider 'shop' that is alive"),
+        ("workers/stop", {}, "worker is missing"),
         ("pause", {"force": True}, "Unknown fields: force"),
         ("pools/add", {"pool": "nobody", "items": ["x"]}, "has no pool of this name"),
         ("pools/add", {"pool": "accounts"}, "items must be a list of one or more strings"),

@@ -21,6 +21,7 @@ SEED = "https://example.com/"
 #: The actions that use no key that meta names.
 CONTROL: dict[str, dict[str, Any]] = {
     **{order: {} for order in ("pause", "drain", "resume", "stop")},
+    "workers/stop": {"worker": "a"},
     "deny": {"url": "example.com"},
     "allow": {"url": "denied.example"},
     "pools/add": {"pool": "accounts", "items": ["carol"]},

@@ -25,7 +25,7 @@ from scrapy_rq_sched.inspect.operations.waiting import remove_waiting, repriorit
 from ..support.client import Client
 from .asgi import ask, do
 from .conftest import Make
-from .filled import REASONS, add_pool
+from .filled import REASONS, add_pool, worker_name
 from .test_actions import BODIES, PAGE, contents
 
 pytestmark = pytest.mark.single("the workers here have the keys of a single server")
@@ -37,6 +37,7 @@ SAME: dict[str, list[str]] = {
     "drain": ["drain", "shop"],
     "resume": ["resume", "shop"],
     "stop": ["stop", "shop"],
+    "workers/stop": ["stop", "shop", "--worker", worker_name("shop", 2)],
     "seed": ["seed", "shop", f"{PAGE}/1", f"{PAGE}/2"],
     "forget": ["forget", "shop", f"{PAGE}/300", f"{PAGE}/301", "https://never.example/"],
     "failed/requeue": ["failed", "shop", "--reason", REASONS[0], "--requeue"],

@@ -263,6 +263,16 @@ def test_an_order_to_the_fleet_is_recorded_when_it_changes(join: Join, told: Ord
     assert [kind for kind, _ in told()] == ["paused", "draining", "resumed", "stopped"]
 
 
+def test_a_stop_of_one_worker_is_recorded_once(join: Join, told: Order, redis_url: str) -> None:
+    a, b = join("a"), join("b")
+    told()
+    control = Control(view(redis_url))
+    assert (control.stop("a"), control.stop("a"), control.stop("nobody")) == (1, 1, 0)
+    assert told() == [("worker_stopped", "a")]
+    for _ in range(2):
+        assert (a.say().order, b.say().order) == ("stop", "")
+
+
 def test_a_failed_request_is_recorded_once_with_its_reason(
     join: Join, server: redis.Redis, stream: Stream
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import redis
 from scrapy import version_info
@@ -190,6 +192,21 @@ def test_a_fleet_that_is_drained_and_stopped_loses_and_repeats_nothing(fleet: Fl
     assert fleet.reasons()[2:] == ["finished"]
     assert len(fleet.urls("parsed")) == PAGES
     assert set(fleet.urls("downloaded").values()) == {1}
+
+
+@pytest.mark.single("its log, and the time that it takes")
+def test_one_worker_is_stopped_and_the_others_crawl_its_requests(fleet: Fleet, redis_url: str) -> None:
+    crawling(fleet, 2)
+    first, _ = (
+        json.loads(line)["name"] for line in command(redis_url, "workers", "graph", "--json").splitlines()
+    )
+    assert f"Worker {first} of spider graph will close" in command(
+        redis_url, "stop", "graph", "--worker", first
+    )
+    fleet.wait()
+    assert sorted(fleet.reasons()) == ["finished", "stopped"]
+    assert len(fleet.urls("parsed")) == PAGES
+    assert set(fleet.urls("parsed").values()) == {1}
 
 
 @pytest.mark.single("its log, and the time that it takes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...errors import frontier_command
+from ...errors import InspectionError, bounded, frontier_command
 from ...frontier.scripts import register
 from ..read_status import read_status
 from ..view import View
@@ -35,15 +35,15 @@ class Control:
         """End a pause or a drain. Return the number of live workers."""
         return self._tell("")
 
-    def stop(self) -> int:
-        """Let all live workers close cleanly. Return their number.
+    def stop(self, worker: str | None = None) -> int:
+        """Let all live workers close cleanly, or only *worker*. Return their number.
 
         Workers that join later are not affected.
         """
-        return self._tell("stop")
+        return self._tell("stop", *([] if worker is None else [worker]))
 
-    def _tell(self, order: str) -> int:
-        return int(self._script(self._keys, [order]))
+    def _tell(self, *order: str) -> int:
+        return int(self._script(self._keys, list(order)))
 
 
 class _Order(NamedTuple):
@@ -80,4 +80,32 @@ def order(view: View, name: str) -> Operation:
 
     return Operation(
         text, lambda: read_status(view).alive, getattr(control, name), "" if name == "resume" else hint
+    )
+
+
+def stop_worker(view: View, name: str) -> Operation:
+    """Let only the worker called *name* close. The count is 1.
+
+    :raises InspectionError: if no live worker has this name.
+    """
+    control = Control(view)
+    if not any(worker.name == name and worker.alive for worker in read_status(view).workers):
+        raise _not_alive(view, name)
+
+    def stop() -> int:
+        if not control.stop(name):
+            raise _not_alive(view, name)
+        return 1
+
+    return Operation(
+        lambda _, mood: f"Worker {name} of spider {view.spider} {mood.will} close, as after one Ctrl-C",
+        lambda: 1,
+        stop,
+    )
+
+
+def _not_alive(view: View, name: str) -> InspectionError:
+    return InspectionError(
+        f"No worker of spider {view.spider!r} that is alive has the name {bounded(name)!r}. To list them: "
+        + frontier_command("workers", view.spider)
     )

@@ -391,7 +391,7 @@ class Notices:
                 *(self._spider, CLOSED_BY[reply.stop_reason]),
             )
         else:
-            logger.info("The fleet of spider %r was told to stop: this worker closes", self._spider)
+            logger.info("An operator has stopped spider %r, or this worker of it: it closes", self._spider)
 
     def warn_once(self, cause: str, message: str, *args: Any) -> None:
         """Log a warning, unless a warning with the same cause was logged before."""

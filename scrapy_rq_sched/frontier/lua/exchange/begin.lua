@@ -107,7 +107,8 @@ end
 
 local ORDERS = {paused = 'pause', draining = 'drain'}
 
--- Find the orders for this worker. An order to stop does not concern workers that joined after it.
+-- Find the orders for this worker. An order to stop does not concern workers that joined after it, unless it is for this
+-- one alone.
 function begin.orders(step)
   local meta = step.meta
   step.lost = step.repeated and step.answered.found_loss and 'frontier' or lost_data(step)
@@ -120,7 +121,7 @@ function begin.orders(step)
     if not (header.busy and step.waiting == 0) then step.order = 'wait' end
   end
   local joined = meta.stop and tonumber(step.before.joined)
-  if joined and joined < (tonumber(meta.stop) or 0) then step.order = 'stop' end
+  if step.before.stop or joined and joined < (tonumber(meta.stop) or 0) then step.order = 'stop' end
   export_notes.on = meta.exporting and number_of(meta.exporting, 0) > step.now
   if header.pools and not step.over then own_items.learn(step) end
   if step.over or step.order ~= '' then step.want, step.want_seeds = 0, 0 end

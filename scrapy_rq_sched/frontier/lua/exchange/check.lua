@@ -11,7 +11,7 @@ local function read(step)
     'slot_default', 'limits_changed', 'stop_reason', 'no_memory', 'no_room', 'stalled', 'going_since', 'format',
     'in_slots_estimated', 'item_parts', 'began', 'item_ids', 'item_ids_forgotten', 'recalled', 'caps', 'denied', 'lanes', 'unmet', 'groups', 'pools',
     'items', 'errors')
-  local own = redis.pcall('HMGET', step.own, 'exchange', 'reclaimed', 'over', 'joined', 'pages', 'gone', 'left')
+  local own = redis.pcall('HMGET', step.own, 'exchange', 'reclaimed', 'over', 'joined', 'pages', 'gone', 'left', 'stop')
   if has_failed(meta) then return meta end
   step.format = meta[23]
   in_slots.know(meta[12], meta[24])
@@ -44,6 +44,7 @@ local function read(step)
   }
   step.before = {
     exchange = own[1], reclaimed = own[2], over = own[3], joined = own[4], pages = own[5], gone = own[6], left = own[7],
+    stop = own[8],
   }
   step.made = meta[1] and true
   step.is_limited = slots.may_be_limited(meta[10], meta[16])

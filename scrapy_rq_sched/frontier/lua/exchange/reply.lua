@@ -125,7 +125,7 @@ local function reply(step)
     backed_off = step.backed_off, freed = step.freed, recalled = step.meta.recalled and site_answers.recalled(step) or nil,
     denied = (step.meta.denied or header.denied) and deny_list.news(step, header.denied) or nil,
     is_capped = finished and header.max_pages and caps.have_ended(step) or nil,
-    stop_reason = step.order == 'stop' and step.meta.stop_reason or nil,
+    stop_reason = step.order == 'stop' and not step.before.stop and step.meta.stop_reason or nil,
     garbage = tally.garbage ~= '' and tally.garbage or nil, unmet = step.unmet, items = step.items, no_items = step.no_items,
     unmoved = step.unmoved, group_news = step.group_news, groups_finished = step.groups_finished,
     pool_items = step.pool_items, own_items = step.own_items, next_item = next_item, lacks_item = step.lacks_item,
