@@ -454,3 +454,40 @@ def test_a_spider_is_found_by_its_lasting_keys(
 def test_a_key_of_another_program_is_no_frontier(server: redis.Redis, redis_url: str, key: str) -> None:
     server.set(key, "mine")
     assert list(find_frontiers(Settings({"REDIS_URL": redis_url}), server)) == []
+
+
+@pytest.mark.parametrize("text", ["x", "-5", "1e300", "99999999999999", ""])
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("crawls", "last"),
+        ("crawls", "oldest"),
+        ("counts", "run"),
+        ("counts", "began"),
+        ("counts", "width"),
+        ("counts", "returned"),
+        ("counts", "aside bad"),
+        ("counts", "folded"),
+        ("counts", "joined w"),
+        ("counts", "done w"),
+        ("slot_counts", "a"),
+        ("meta", "items"),
+        ("meta", "errors"),
+        ("meta", "history"),
+        ("meta", "began"),
+    ],
+)
+def test_garbage_in_a_record_does_not_stop_a_crawl(
+    start: Start, server: redis.Redis, keys: Keys, history: History, name: str, field: str, text: str
+) -> None:
+    worker = start()
+    server.hset(getattr(keys, name), field, text)
+    worker.push("one", "two")
+    one, two = worker.take(2)
+    failed = [Failed(one.name, 0, "bad")]
+    worker.say(failed=failed, finished=[two.name], pages=2, scraped=1, errors=1, in_hand=0)
+    report(worker, "responses=2", slot_counts={"a": (1, 1)})
+    start("x").frontier.leave(finished=False, persist=False)
+    finish(worker)
+    start("another").frontier.leave(finished=False, persist=False)
+    assert server.exists(keys.crawls) <= 1

@@ -4,12 +4,13 @@
 -- How many exchanges of a worker, whose requests wait for items, look once for uses of items that have ended.
 local CHECKED = 64
 
--- Add the finished pages, their items and the errors to the latest ten seconds, at the head of the list. The time for this does not grow with the
--- crawl.
+-- Add the finished pages, their items and the errors to the latest ten seconds, at the head of the list. The time for this
+-- does not grow with the crawl.
 local function note_pages(step)
   local second = math.floor(step.now / 1000)
   local ten_seconds = second - second % 10
-  local latest, done, items_done, errors_done, first = string.match(step.pages or '', '^(%d+) (%d+) %d+ ?(%d*) ?(%d*) ?(%d*)')
+  local known = '^(%d+) (%d+) %d+ ?(%d*) ?(%d*) ?(%d*)'
+  local latest, done, items_done, errors_done, first = string.match(step.pages or '', known)
   local scraped, errors = header.scraped or 0, header.errors or 0
   if tonumber(latest) == ten_seconds then
     redis.call('LSET', PAGES, 0, string.format('%d %d %d %d %d %s', ten_seconds, done + header.pages, step.waiting,

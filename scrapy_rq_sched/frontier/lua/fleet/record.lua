@@ -1,7 +1,9 @@
--- Needs: keys, number_of
+-- Needs: keys, number_of, count_up
 -- The record of a crawl: what it did while it runs, and its entry in the history of crawls.
 --
--- COUNTS, a hash: run: the number of the crawl; began: when it began; settings: those that matter, in JSON; for each worker
+-- COUNTS, a hash: run: the number of the crawl; began: when it began; settings: those that matter, in JSON; folded, folded_lost,
+--   done: of workers that are gone, how many there were, how many of these died, and what they did together; for each other
+--   worker
 --   'joined <worker>': '<time> <its description>', 'left <worker>' or 'lost <worker>': the time, 'done <worker>': what it
 --   has done, as '<name>=<number> …'; 'aside <reason>': how many requests were set aside; returned: how many begun requests
 --   of dead workers went back to the queue. Times are in milliseconds
@@ -16,6 +18,8 @@ local record = {}
 -- The workers, slots and points that a record has at most; and the workers and slots of each kind in an entry.
 local WORKERS_KNOWN, SLOTS_KNOWN, POINTS = 1000, 1000, 120
 local WORKERS_SHOWN, SLOTS_SHOWN = 50, 10
+-- How many crawls are removed at the end of one, at most.
+local TRIMMED = 100
 -- The seconds of a point at first; and how many responses a slot must have to count as slow.
 local WIDTH, SOME = 10, 3
 -- META's field history: how many crawls are kept, for how many seconds, and from which share on a figure that differs from
@@ -38,12 +42,16 @@ function record.begin(now)
   if not is_usable() then return nil end
   redis.call('DEL', COUNTS, SLOT_COUNTS, CHART)
   local most, age = limits()
-  local run = most > 0 and redis.call('HINCRBY', CRAWLS, 'last', 1) or 0
-  if most > 0 then redis.call('EXPIRE', CRAWLS, age) end
+  local run = '0'
+  if most > 0 then
+    count_up(CRAWLS, 'last', 1)
+    run = redis.call('HGET', CRAWLS, 'last')
+    redis.call('EXPIRE', CRAWLS, age)
+  end
   -- Redis may have lost the crawl's data, which goes on.
   redis.call('HSETNX', META, 'began', now)
   redis.call('HSET', COUNTS, 'run', run, 'began', redis.call('HGET', META, 'began'))
-  return tostring(run)
+  return run
 end
 
 function record.clear()
@@ -63,13 +71,13 @@ end
 
 -- Many workers have come and gone: keep only the sum of what those did that are gone.
 local function fold()
-  local sums, ended = {}, 0
+  local sums, ended, lost = {}, 0, 0
   for _, pair in ipairs(pairs_of(redis.call('HGETALL', COUNTS))) do
     local field = pair[1]
     local worker = string.match(field, '^left (.*)$') or string.match(field, '^lost (.*)$')
     if worker then
       add_up(sums, redis.call('HGET', COUNTS, 'done ' .. worker) or '')
-      ended = ended + 1
+      ended, lost = ended + 1, lost + (string.find(field, '^lost ') and 1 or 0)
       redis.call('HDEL', COUNTS, field, 'joined ' .. worker, 'done ' .. worker)
     end
   end
@@ -77,7 +85,8 @@ local function fold()
   local parts = {}
   for name, value in pairs(sums) do parts[#parts + 1] = string.format('%s=%.0f', name, value) end
   redis.call('HSET', COUNTS, 'done', table.concat(parts, ' '))
-  redis.call('HINCRBY', COUNTS, 'folded', ended)
+  count_up(COUNTS, 'folded', ended)
+  count_up(COUNTS, 'folded_lost', lost)
 end
 
 -- about: the worker's description of itself; settings: those that matter; both in JSON. -> the number of the crawl
@@ -96,7 +105,7 @@ function record.ended(worker, how, now, returned)
   if redis.call('HEXISTS', COUNTS, 'joined ' .. worker) == 1 then
     redis.call('HSETNX', COUNTS, how .. ' ' .. worker, whole(now))
   end
-  if returned and returned > 0 then redis.call('HINCRBY', COUNTS, 'returned', returned) end
+  if returned and returned > 0 then count_up(COUNTS, 'returned', returned) end
 end
 
 -- The worker that counted as dead, or as gone, is there.
@@ -106,7 +115,7 @@ end
 
 -- A request was set aside.
 function record.set_aside(kind)
-  if is_open() then redis.call('HINCRBY', COUNTS, 'aside ' .. kind, 1) end
+  if is_open() then count_up(COUNTS, 'aside ' .. kind, 1) end
 end
 
 local function add_slot(slot, responses, ms)
@@ -153,7 +162,7 @@ function record.add_to_chart(ten_seconds)
   if not is_open() then return end
   local point = string.match(ten_seconds, '^%d+ %d+ %d+ %d+ %d+')
   if not point then return end
-  local width = number_of(redis.call('HGET', COUNTS, 'width'), WIDTH)
+  local width = math.max(WIDTH, number_of(redis.call('HGET', COUNTS, 'width'), WIDTH))
   local points = redis.call('LRANGE', CHART, -1, -1)
   if #halved({points[1] or '', point}, width) == 1 then
     redis.call('LSET', CHART, -1, merged(points[1], point))
@@ -189,7 +198,7 @@ end
 local function workers_of_entry(entry, counts)
   local workers = {}
   entry.done = add_up({}, counts.done or '')
-  entry.joined, entry.lost = number_of(counts.folded, 0), 0
+  entry.joined, entry.lost = number_of(counts.folded, 0), number_of(counts.folded_lost, 0)
   for field, value in pairs(counts) do
     local worker = string.match(field, '^joined (.*)$')
     if worker then
@@ -228,14 +237,15 @@ function record.compose(state, reason, now)
   local points = redis.call('LRANGE', CHART, 0, -1)
   local latest = redis.pcall('LINDEX', PAGES, 0)
   if type(latest) == 'string' then points[#points + 1] = string.match(latest, '^%d+ %d+ %d+ %d+ %d+') end
-  local width = number_of(counts.width, WIDTH)
+  local width = math.max(WIDTH, number_of(counts.width, WIDTH))
   return entry, {width = width, points = halved(points, width)}
 end
 
 local function trim(run, most, age, now)
-  -- Older ones were removed when earlier crawls ended, unless fewer are kept now.
+  -- Older ones were removed when earlier crawls ended. If fewer are kept now, this takes some crawls.
   local oldest = number_of(redis.call('HGET', CRAWLS, 'oldest'), 1)
-  while oldest < run do
+  for _ = 1, TRIMMED do
+    if oldest >= run then break end
     local entry = redis.call('HGET', CRAWLS, whole(oldest)) or ''
     local ended = number_of(string.match(entry, '"ended":(%d+)'), 0)
     if oldest > run - most and ended >= now - 1000 * age then break end

@@ -16,6 +16,8 @@ local with_history, frontier = argument(), argument()
 local alive = redis.pcall('ZCOUNT', WORKERS, '(' .. server_time(), '+inf')
 if force ~= '1' and type(alive) == 'number' and alive > 0 then return {'alive', alive} end
 
+-- To clear a frontier makes room.
+despite_full_memory()
 record.write('cleared', nil, server_time())
 record.clear()
 if with_history == '1' then redis.call('UNLINK', CRAWLS) end
