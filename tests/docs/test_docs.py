@@ -403,6 +403,20 @@ def test_the_settings_are_in_the_order_of_the_alphabet() -> None:
     assert sorted(OURS) == OURS
 
 
+def test_the_ten_settings_at_the_top_have_the_defaults_of_their_entries() -> None:
+    top = rows(section(SETTINGS_PAGE, "## Ten settings to know first"))
+    linked = [re.fullmatch(r"\[`(\w+)`\]\(#(\w+)\)", row[0]) for row in top]
+    names = [link[1] for link in linked if link and link[2] == link[1].lower()]
+    assert len(names) == len(top) == 10
+    page = SETTINGS_PAGE.read_text()
+    entries = [f"### {name}\n\nDefault: {row[1]}" for name, row in zip(names, top, strict=True)]
+    # Scrapy's own settings have no line with their default.
+    assert not [
+        entry for name, entry in zip(names, entries, strict=True) if name in OURS and entry not in page
+    ]
+    assert set(names) <= {*OURS, *SCRAPYS}
+
+
 def stats_counted() -> set[str]:
     """Return the patterns of the statistics that the code counts."""
     counted = re.compile(r'(?:(?:inc|set|max|min)_value|_count)\(\s*f?"([^"]+)"')
