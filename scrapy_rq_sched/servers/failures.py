@@ -48,10 +48,10 @@ __all__ = [
 #: Characters of an error's text that are shown.
 LONGEST_ERROR = 300
 #: The text that Redis adds to an error in a script: the hash and the line of the script, which do not help a
-#: user. Redis 6.2 puts it before the error, newer versions put it after the error.
+#: user. Redis 6.2 puts it before the error, newer versions put it after the error; Valkey 9 omits the hash.
 _OF_A_SCRIPT = re.compile(
     r"(?:ERR )?Error running script \(call to f_[0-9a-f]{40}\): (?:@?user_script: ?\d+: )*-?"
-    r"|,? ?script: (?:[0-9a-f]{40}, on @user_script|scrapy_rq_sched_\w+, on @user_function):\d+"
+    r"|,? ?script: (?:(?:[0-9a-f]{40}, )?on @user_script|(?:scrapy_rq_sched_\w+, )?on @user_function):\d+"
 )
 #: In Redis's error for a command in a script that the user may not call.
 _NOT_PERMITTED = "can't run this command"

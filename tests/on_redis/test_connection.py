@@ -250,6 +250,7 @@ SHA = "0f02c92508abd1d4d5d200b723db5f291b128d14"
             "READONLY You can't write against a read only replica",
         ),
         (f"WRONGTYPE Key 'a' is a list script: {SHA}, on @user_script:3.", "WRONGTYPE Key 'a' is a list"),
+        ("WRONGTYPE Key 'a' is a list script: on @user_script:3.", "WRONGTYPE Key 'a' is a list"),
         (
             f"ERR user_script:1: attempt to call nil script: {SHA}, on @user_script:1.",
             "ERR user_script:1: attempt to call nil",
