@@ -76,6 +76,30 @@ def test_the_readme_links_to_every_page_or_to_the_page_that_does() -> None:
     assert "docs/index.md" in {target for _, target in links(ROOT / "README.md")}
 
 
+def minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def test_the_readme_names_the_versions_that_are_tested() -> None:
+    tox = configparser.ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini")
+    oldest = dict(re.findall(r"(\w+)==([\d.]+)", tox["testenv:lowest"]["deps"].lower()))
+    newest = dict(re.findall(r"^(\w+)==([\d.]+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
+    named = re.search(r"py3\{([\d, ]+)\}", tox["tox"]["env_list"])
+    assert named
+    pythons = named[1].split(", ")
+    expected = [
+        f"Scrapy {minor(oldest['scrapy'])} and {minor(newest['scrapy'])}",
+        f"redis-py {minor(oldest['redis'])} and {minor(newest['redis'])}",
+        f"Python 3.{pythons[0]} to 3.{pythons[-1]}",
+    ]
+    text = " ".join((ROOT / "README.md").read_text().split())
+    assert not [versions for versions in expected if versions not in text]
+    of_servers = re.search(r"Redis [\d.]+ and [\d.]+, and Valkey \d+\.\d+", text)
+    assert of_servers
+    assert of_servers[0] in " ".join((DOCS / "servers.md").read_text().split())
+
+
 @pytest.mark.parametrize("page", MAINTAINERS, ids=[str(page.relative_to(ROOT)) for page in MAINTAINERS])
 def test_the_files_and_tests_that_a_page_for_maintainers_names_exist(page: Path) -> None:
     named = re.findall(r"`([^`\n]+)`", page.read_text())
