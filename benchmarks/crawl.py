@@ -11,6 +11,12 @@ from .figures import Figures, Options
 #: Pages that scrapy-redis crawls at each distance: it makes no more than some a second.
 _PEER_PAGES = {0.0: 1000, 2.0: 200, 10.0: 60, 50.0: 20}
 _DISTANCES = (0.0, 2.0, 10.0, 50.0)
+#: On a site without an end, Scrapy's own order (depth first) leads to page numbers of hundreds of digits.
+_BREADTH_FIRST = {
+    "DEPTH_PRIORITY": 1,
+    "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
+    "SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue",
+}
 _COMPACT = {"DUPEFILTER_CLASS": "scrapy_rq_sched.CompactDupeFilter"}
 
 
@@ -59,15 +65,18 @@ def _count_commands(arena: Arena, contender: Contender, pages: int, figures: Fig
 
 
 def run_growing(arena: Arena, options: Options) -> Figures:
-    """Crawl the first pages of a site without an end: each of them has ten new links."""
+    """Crawl the first pages of a site without an end: each of them has ten new links.
+
+    All crawl it in the same order: the pages of a site differ in what they cost.
+    """
     figures = Figures()
     pages = options.size(quick=200, full=2000)
     taking_part = [
-        Contender(MEMORY),
+        Contender(MEMORY, settings=_BREADTH_FIRST),
         Contender(OURS),
         Contender(OURS, 10),
         Contender(OURS, settings=_COMPACT, label="CompactDupeFilter"),
-        Contender(JOBDIR),
+        Contender(JOBDIR, settings=_BREADTH_FIRST),
         Contender(PEER),
     ]
     for _ in options.turns("growing"):
@@ -76,5 +85,7 @@ def run_growing(arena: Arena, options: Options) -> Figures:
             crawl = arena.crawl(contender, "graph", "-a", f"pages={wanted}")
             if crawl.pages < wanted:
                 raise BenchmarkError(f"{contender}: {crawl.pages} pages crawled of {wanted}")
+            if any(worker["errors"] for worker in crawl.workers):
+                raise BenchmarkError(f"{contender}: the log has errors, and what they cost is no scheduler's")
             figures.add(str(contender), **crawl.figures())
     return figures

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from .arena import JOBDIR, MEMORY, OURS, PEER, ROOT, BenchmarkError
+from .arena import MEMORY, OURS, PEER, ROOT, BenchmarkError
 from .figures import Figures
 from .items import COMMAND, LIST, PIPELINE, STREAM
 from .polite_cost import CRAWLS
@@ -195,8 +195,6 @@ QUOTES: dict[str, tuple[Quote, str]] = {
     "calls": (_median("crawl", OURS, "commands"), ".2f"),
     "peer-calls": (_median("crawl", PEER, "commands"), ".0f"),
     "crawl-kb": (_median("crawl", OURS, "bytes", 0.001), ".1f"),
-    "growing-pace": (_median("growing", OURS, "pages_per_second"), ".0f"),
-    "growing-pace-jobdir": (_median("growing", JOBDIR, "pages_per_second"), ".0f"),
     "growing-kb": (_median("growing", OURS, "bytes", 0.001), ".1f"),
     "seed-ms": (_median("seeds", OURS, "latency_ms"), ".0f"),
     "peer-seed-s": (_median("seeds", PEER, "latency_ms", 0.001), ".1f"),

@@ -56,6 +56,7 @@ class Meter:
             "pages": len(self._parsed),
             "distinct": len(self._urls),
             "parsed": self._parsed,
+            "errors": self._stats.get_value("log_count/ERROR", 0),
             "exchanges": self._stats.get_value("frontier/exchanges", 0),
         }
         with Path(os.environ["FIGURES"]).open("a") as file:
