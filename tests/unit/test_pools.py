@@ -7,6 +7,7 @@ import json
 import logging
 import pickle
 import time
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -379,6 +380,11 @@ def test_each_item_has_cookies_of_its_own() -> None:
     assert "cookiejar" not in given(ours(pool(items=["alice"], cookies=False))).meta
 
 
+#: Older Scrapys give the methods of a middleware the spider, too.
+_OF_SPIDER = signature(CookiesMiddleware.process_request).parameters.get("spider")
+SPIDER = (None,) if _OF_SPIDER is not None and _OF_SPIDER.default is Parameter.empty else ()
+
+
 def cookies_of(pools: Pools) -> CookiesMiddleware:
     middleware = CookiesMiddleware()
     pools.jars = CookieJars(middleware)
@@ -386,7 +392,7 @@ def cookies_of(pools: Pools) -> CookiesMiddleware:
 
 
 def answer(middleware: CookiesMiddleware, request: Request, cookie: str) -> None:
-    middleware.process_response(request, Response(URL, headers={"Set-Cookie": cookie}))
+    middleware.process_response(request, Response(URL, headers={"Set-Cookie": cookie}), *SPIDER)
 
 
 def test_cookies_of_an_answer_are_reported_when_the_request_ends_and_are_there_for_the_next() -> None:
@@ -401,7 +407,7 @@ def test_cookies_of_an_answer_are_reported_when_the_request_ends_and_are_there_f
     other = ours()
     middleware = cookies_of(other)
     request = given(other, cookies=stored)
-    middleware.process_request(request)
+    middleware.process_request(request, *SPIDER)
     assert request.headers["Cookie"] == f"sid={SECRET}".encode()
     other.finished(request)
     assert "cookies" not in reports(other).get("alice", {})
@@ -411,7 +417,7 @@ def test_cookies_that_another_program_has_changed_are_forgotten() -> None:
     pools = ours()
     middleware = cookies_of(pools)
     request = given(pools, cookies='[["garbage"]]')
-    middleware.process_request(request)
+    middleware.process_request(request, *SPIDER)
     assert "Cookie" not in request.headers
 
 
