@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import threading
 import time
@@ -936,29 +935,3 @@ def test_reduced_motion_has_no_animations(look: Open, app: Any) -> None:
     page = look(app, reduced_motion="reduce").open()
     moving = page.evaluate("document.getAnimations().length")
     assert moving == 0
-
-
-# -- for the documentation -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pictures_for_the_documentation(
-    look: Open, make: Make, server: redis.Redis, redis_url: str, shop: list[Client], scheme: str
-) -> None:
-    folder = os.environ.get("SCREENSHOTS")
-    if not folder:
-        pytest.skip("no pictures are wanted: SCREENSHOTS=docs/images makes them")
-    fill(server, redis_url, "news")
-    Control(View.from_settings(Settings({"REDIS_URL": redis_url}), "news")).pause()
-    for one in shop[:3]:
-        one.say(bottleneck="politeness")
-    seen = look(make(actions=True), color_scheme=scheme, reduced_motion="reduce")
-    page = seen.open("#/s/shop/slots")
-    page.locator("#panel-slots tbody tr").first.wait_for()
-    page.screenshot(path=f"{folder}/dashboard-{scheme}.png")
-    seen.open("#/s/shop/failed")
-    page.locator("#panel-failed summary", has_text="TypeError").click()
-    page.get_by_text("Traceback").first.click()
-    page.set_viewport_size(NARROW)
-    page.wait_for_timeout(300)
-    page.screenshot(path=f"{folder}/dashboard-small-{scheme}.png")

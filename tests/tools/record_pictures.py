@@ -1,11 +1,14 @@
-"""Record the pictures of a terminal that the documentation shows: ``python -m tests.tools.record_pictures``.
+"""Record the pictures of the documentation: ``python -m tests.tools.record_pictures``.
 
-It needs tmux, and Pillow: ``pip install pillow``. Both are used here only.
+The pictures of the page and of ``status`` are of a real crawl (``pictured_crawl.py``), after some minutes. It
+needs tmux, and Pillow: ``pip install pillow``. Both are used here only.
 """
 
 from __future__ import annotations
 
+import argparse
 import io
+import os
 import shlex
 import subprocess
 import sys
@@ -17,17 +20,24 @@ from itertools import pairwise
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI
 from rich.text import Text
+from scrapy.settings import Settings
 
-from scrapy_rq_sched.embedded import free_port
+from scrapy_rq_sched.dashboard import create_app
 
-from ..dashboard.browser import chromium
+from ..dashboard.asgi import TOKEN
+from ..dashboard.browser import chromium, serving
 from ..support.pages import DOCS, ROOT
+from .pictured_crawl import PROJECT as CRAWLED
+from .pictured_crawl import SPIDER, PicturedCrawl, pictured_crawl
 
-PICTURES = DOCS / "images"
+#: The sizes of the page's pictures, in pixels.
+WIDE, NARROW = (1280, 900), (400, 800)
+SCHEMES = ("light", "dark")
+PICTURES = ("demo", "page", "status")
 PROJECT = ROOT / "example_project"
 COLUMNS, LINES = 80, 24
 #: Seconds between two frames of a recording, and for which the last one is shown.
@@ -103,7 +113,7 @@ def record(page: Page, path: Path, command: str, lines: int) -> None:
     palette = frames[-1].quantize(48)
     small = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     small[0].save(path, save_all=True, append_images=small[1:], duration=durations, loop=0, optimize=True)
-    print(f"{path.relative_to(ROOT)}: {len(frames)} frames, {path.stat().st_size // 1000} kB")
+    print(f"{path}: {len(frames)} frames, {path.stat().st_size // 1000} kB")
 
 
 def picture(page: Page, path: Path, command: str, lines: int, until: Callable[[str], bool]) -> None:
@@ -112,30 +122,77 @@ def picture(page: Page, path: Path, command: str, lines: int, until: Callable[[s
         while not until(shown.text().plain):
             time.sleep(0.5)
         shown.picture(page).quantize(48).save(path, optimize=True)
-    print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1000} kB")
+    print(f"{path}: {path.stat().st_size // 1000} kB")
 
 
-def watched_crawl(folder: str) -> str:
-    """Return a command that has two workers crawl the shop, and then watches them; all end with it."""
-    python, port = shlex.quote(sys.executable), free_port()
-    crawl = f"{python} -m scrapy crawl site -a url=http://127.0.0.1:{port}/ --nolog"
-    return (
-        f"trap 'kill 0' EXIT; export PATH={Path(sys.executable).parent}:$PATH; "
-        f"export REDIS_URL=embedded://{folder}/redis; "
-        f"{python} -m demo.site --port {port} > /dev/null & {crawl} & {crawl} & sleep 5; clear; "
-        "scrapy frontier status site --watch"
-    )
+def watching(crawl: PicturedCrawl) -> str:
+    """Return a command that watches *crawl*; a shell of tmux has another environment than this process."""
+    names = {"PATH", "PYTHONPATH", "REDIS_URL"}
+    variables = " ".join(f"{name}={shlex.quote(crawl.environment[name])}" for name in sorted(names))
+    modules = "SPIDER_MODULES=crawls.shops"
+    scrapy = f"{shlex.quote(sys.executable)} -m scrapy frontier status {SPIDER} --watch -s {modules}"
+    return f"cd {shlex.quote(str(CRAWLED))} && clear && env {variables} {scrapy}"
+
+
+def pictures_of_page(browser: Browser, url: str, folder: Path) -> None:
+    """Write the pictures of the page: of a wide window, and of a phone, in light and in dark colours."""
+    for scheme in SCHEMES:
+        size = {"width": WIDE[0], "height": WIDE[1]}
+        page = browser.new_page(
+            viewport=size,  # type: ignore[arg-type]
+            color_scheme=scheme,  # type: ignore[arg-type]
+            reduced_motion="reduce",
+            locale="en-GB",
+        )
+        page.goto(f"{url}/?token={TOKEN}")
+        page.goto(f"{url}/#/s/{SPIDER}/slots")
+        page.locator("#panel-slots tbody tr").first.wait_for()
+        page.wait_for_timeout(3000)  # until the numbers are those of some exchanges
+        saved(page, folder / f"dashboard-{scheme}.png")
+        page.goto(f"{url}/#/s/{SPIDER}/failed")
+        page.locator("#panel-failed summary").first.click()
+        page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
+        page.wait_for_timeout(1000)
+        saved(page, folder / f"dashboard-small-{scheme}.png")
+        page.close()
+
+
+def saved(page: Page, path: Path) -> None:
+    """Write a picture of *page*."""
+    page.screenshot(path=path)
+    print(f"{path}: {path.stat().st_size // 1000} kB")
+
+
+def real_crawl(browser: Browser, folder: Path, seconds: float, wanted: set[str]) -> None:
+    """Have a crawl go on for *seconds*, and write the wanted pictures of it."""
+    with pictured_crawl() as crawl:
+        app = create_app(Settings({"REDIS_URL": crawl.url}), actions=True, token=TOKEN)
+        with serving(app) as url:
+            crawl.play(seconds)
+            if "page" in wanted:
+                pictures_of_page(browser, url, folder)
+            if "status" in wanted:
+                page = browser.new_page(viewport={"width": 1000, "height": 900})
+                command = f"bash -c {shlex.quote(watching(crawl))}"
+                picture(page, folder / "status.png", command, 22, lambda text: "ten minutes" in text)
 
 
 def main() -> None:
-    """Record all."""
-    python = shlex.quote(sys.executable)
+    """Record all, or what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=PICTURES, default=PICTURES, help="record these")
+    parser.add_argument("--out", type=Path, default=DOCS / "images", help="the folder of the pictures")
+    parser.add_argument("--minutes", type=float, default=5.0, help="that the crawl lasts before its picture")
+    options = parser.parse_args()
+    wanted, folder = set(options.only), options.out.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ.pop("REDIS_URL", None)  # the demo has a Redis of its own
     with chromium() as browser:
-        page = browser.new_page(viewport={"width": 1000, "height": 900}, device_scale_factor=1)
-        record(page, PICTURES / "demo.gif", f"{python} -m demo", 37)
-        with tempfile.TemporaryDirectory() as folder:
-            command = f"bash -c {shlex.quote(watched_crawl(folder))}"
-            picture(page, PICTURES / "status.png", command, 22, lambda text: "time left" in text)
+        if wanted & {"page", "status"}:
+            real_crawl(browser, folder, 60 * options.minutes, wanted)
+        if "demo" in wanted:
+            page = browser.new_page(viewport={"width": 1000, "height": 900}, device_scale_factor=1)
+            record(page, folder / "demo.gif", f"{shlex.quote(sys.executable)} -m demo", 37)
 
 
 if __name__ == "__main__":
