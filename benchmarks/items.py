@@ -105,7 +105,7 @@ def _crawl(arena: Arena, way: str, pages: int, size: int) -> Crawl:
 
 def _crawl_with_writer(arena: Arena, folder: Path, arguments: tuple[str, ...], pages: int) -> Crawl:
     """Move the items to a file beside the crawl, as ``scrapy frontier crawl`` does."""
-    file = ItemFile(folder / "items.jsonl", "jsonlines", Settings())
+    file = ItemFile(folder / "items.jsonl", {"format": "jsonlines"}, Settings())
     file.open(overwrites=True)
     writer = FeedWriter(arena.redis, Keys(SPIDER), [file], console.print)
 

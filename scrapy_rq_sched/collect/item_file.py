@@ -22,7 +22,7 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,16 +44,28 @@ class Entry(NamedTuple):
 
     :param number: its number in the stream.
     :param data: the item, as JSON.
+    :param tokens: the files that the item is for, with commas between them; None: all.
     """
 
     number: bytes
     identity: str
     data: bytes
+    tokens: bytes | None = None
 
     @classmethod
-    def of(cls, number: bytes, fields: dict[bytes, bytes]) -> Entry:
-        """Return the entry of a stream."""
-        return cls(number, text_of(fields.get(b"id", number)), fields.get(b"item", b""))
+    def of(cls, number: bytes, fields: dict[bytes, bytes], may_have_tokens: bool = False) -> Entry:
+        """Return the entry of a stream.
+
+        :param may_have_tokens: whether it may say which files the item is for (:class:`feeds.Choice`).
+        """
+        data, tokens = fields.get(b"item", b""), None
+        if may_have_tokens and b"\n" in data:
+            data, _, tokens = data.partition(b"\n")
+        return cls(number, text_of(fields.get(b"id", number)), data, tokens)
+
+    def is_for(self, token: str) -> bool:
+        """Return whether the item belongs into the file *token*."""
+        return self.tokens is None or token.encode() in self.tokens.split(b",")
 
 
 class _Batch:
@@ -76,10 +88,13 @@ class ItemFile:
     """A file to which items are written, each once.
 
     :param path: the path of the file.
-    :param format_: Scrapy's name of its format.
-    :param settings: Scrapy's; the ``FEED_EXPORT_…`` settings apply.
+    :param feed: the options of Scrapy's feed, as in ``FEEDS``; at least its ``format``.
+    :param settings: Scrapy's; the ``FEED_EXPORT_…`` settings apply to options that *feed* lacks.
+    :ivar overwrites: whether *feed* has the option ``overwrite``: a new crawl replaces the file.
     :ivar token: the name of the stream of this file; it is kept until the file is complete.
     :ivar count: how many items were written.
+    :ivar written: how many items of this crawl are in the file, also those of earlier writers that have not
+        completed it; without those that were there before the crawl.
     :ivar passed: how many entries were not written: the file has them already, or cannot have them.
     :ivar problems: a line for each item that the file cannot have.
     :ivar adds: whether they were added to items that were in the file before.
@@ -87,13 +102,14 @@ class ItemFile:
     :raises SettingError: if the format cannot be written.
     """
 
-    def __init__(self, path: Path, format_: str, settings: Any) -> None:
+    def __init__(self, path: Path, feed: Mapping[str, Any], settings: Any) -> None:
         self.path = path
-        self.count = self.passed = 0
+        self.overwrites = bool(feed.get("overwrite"))
+        self.count = self.passed = self.written = 0
         self.problems: list[str] = []
         self.adds = False
         self.token = self.crawl = ""
-        self._format = ItemFormat(path, format_, settings)
+        self._format = ItemFormat(path, feed, settings)
         #: Where the items are written, and the journal of it.
         self.data = path if self._format.has_lines else path.with_name(path.name + SPOOL)
         self.journal_path = path.with_name(path.name + JOURNAL)
@@ -152,6 +168,7 @@ class ItemFile:
         size = 0 if self._is_pending else journal.size
         self.adds = size > 0
         self.crawl = "" if self._is_pending else journal.get("crawl")
+        self.written = 0 if self._is_pending else journal.written
         self._is_old = self._is_pending or bool(journal.get("is_old"))
         there = self.data.stat().st_size if self.data.exists() else 0
         if there < size:
@@ -213,7 +230,8 @@ class ItemFile:
                 file.seek(size)
                 _write_whole(file, data)
                 os.fsync(file.fileno())
-                journal.note(batch.counts, size=size + len(data), crawl=batch.crawl)
+                written = journal.written + len(batch.lines)
+                journal.note(batch.counts, size=size + len(data), crawl=batch.crawl, written=written)
                 self._is_torn = False
             except BaseException:
                 # If this fails, too, the next call does it.
@@ -223,6 +241,7 @@ class ItemFile:
         self._made.clear()
         self.problems += batch.problems
         self.count += len(batch.lines)
+        self.written += len(batch.lines)
         self.passed += batch.known + len(batch.problems)
 
     def close(self, is_complete: bool) -> None:
@@ -242,6 +261,10 @@ class ItemFile:
             if self._is_torn:
                 self._cut()
             self._check()
+            if is_complete and not (journal.written or self._format.stores_empty):
+                self._leave(file)
+                is_removed = True
+                return
             if is_complete and self._is_old:
                 file.truncate(0)
                 os.fsync(file.fileno())
@@ -256,6 +279,11 @@ class ItemFile:
             self._journal = self._file = None
             file.close()
             journal.close(remove=is_removed)
+
+    def _leave(self, file: io.FileIO) -> None:
+        """Leave what was there before a crawl without items (``FEED_STORE_EMPTY``)."""
+        if not (self._format.has_lines and os.fstat(file.fileno()).st_size):
+            self.data.unlink()
 
     @property
     def summary(self) -> str:
@@ -281,6 +309,7 @@ class ItemFile:
             token=self.token,
             crawl="",
             size=self.data.stat().st_size if is_kept else 0,
+            written=0,
             is_old="1" if replaces else "",
             was=_version(self.path),
             made="",
@@ -377,6 +406,7 @@ class ItemFile:
             raise
         self.problems += problems
         self.count = max(0, self.count - self._format.left_out)
+        self.written = max(0, self.written - self._format.left_out)
         self.passed += self._format.left_out
         return bool(problems)
 

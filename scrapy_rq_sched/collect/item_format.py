@@ -29,19 +29,22 @@ class ItemFormat:
     """How items become a file, and a file becomes items.
 
     :param path: the path of the file.
-    :param name: Scrapy's name of the format.
-    :param settings: Scrapy's.
+    :param feed: the options of Scrapy's feed, as in ``FEEDS``; at least its ``format``.
+    :param settings: Scrapy's; the ``FEED_EXPORT_…`` settings apply to options that *feed* lacks.
     :ivar has_lines: whether each item is a line of its own; if not, the file is made of all items together.
     :ivar left_out: how many items the last export has left out.
+    :ivar stores_empty: whether there is a file if there are no items.
     :raises SettingError: if the format cannot be written.
     """
 
-    def __init__(self, path: Path, name: str, settings: Any) -> None:
+    def __init__(self, path: Path, feed: Mapping[str, Any], settings: Any) -> None:
+        options = feed_complete_default_values_from_settings(dict(feed), settings)
+        name = options["format"]
         self.has_lines = name in LINES
+        self.stores_empty = bool(options["store_empty"])
         self.left_out = 0
         self._path = path
         self._name = name
-        options = feed_complete_default_values_from_settings({"format": name}, settings)
         self._encoding = options["encoding"] or "utf-8"
         self._fields = options["fields"]
         self._arguments = {
@@ -133,8 +136,8 @@ class ItemFormat:
                     yield self._with_names_of_fields(item)
         except (*ITEM_ERRORS, csv.Error) as error:
             raise FrontierError(
-                f"The items cannot be appended to {self._path}: {one_line(error)}. Use -O to replace it, or "
-                "write to another file"
+                f"The items cannot be appended to {self._path}: {one_line(error)}. Use -O to replace it (in "
+                "FEEDS: 'overwrite': True), or write to another file"
             ) from error
 
     def _items_of(self, file: io.TextIOBase) -> Iterator[dict[str, Any]]:
@@ -190,10 +193,18 @@ class ItemFormat:
         return self._exporter(target, fields_to_export=fields or None, **self._arguments)
 
 
+def ends_lines(encoding: str) -> bool:
+    """Return whether the byte of a line break ends a line in *encoding*, so that lines can be appended.
+
+    :raises LookupError: if there is no such encoding, and :raises ValueError: if its name is not valid.
+    """
+    return "a\n".encode(encoding).endswith(b"a\n")
+
+
 def _check_encoding(path: Path, encoding: str, has_lines: bool) -> None:
     """Refuse an encoding in which a byte of a line break does not always end a line."""
     try:
-        has_line_breaks = "a\n".encode(encoding).endswith(b"a\n")
+        has_line_breaks = ends_lines(encoding)
     except (LookupError, ValueError):
         raise SettingError(
             f"FEED_EXPORT_ENCODING must be the name of an encoding, such as 'utf-8', not {encoding!r}"

@@ -96,6 +96,11 @@ class Journal:
         """How many bytes of the file are complete."""
         return int(self._get("size", _NUMBER) or 0)
 
+    @property
+    def written(self) -> int:
+        """How many items the file has been given since it was begun."""
+        return int(self._get("written", _NUMBER) or 0)
+
     def count(self, page: bytes) -> int:
         """Return how many items of a page the file has."""
         with self._errors():

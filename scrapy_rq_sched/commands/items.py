@@ -108,7 +108,7 @@ def _file(output: str, view: View) -> ItemFile:
     path = path_of(uri)
     if not path:
         raise InspectionError(f"-o {output}: the items can only be written to a file")
-    return ItemFile(Path(path).resolve(), options["format"], settings)
+    return ItemFile(Path(path).resolve(), options, settings)
 
 
 def _items_key(view: View) -> str:

@@ -56,7 +56,7 @@ def _examine(case: dict[str, Any], folder: Path) -> Iterator[Complaint]:
     settings = get_crawler().settings
     problems: list[str] = []
     for batch in case["batches"]:
-        file = ItemFile(folder / "items", case["format"], settings)
+        file = ItemFile(folder / "items", {"format": case["format"]}, settings)
         file.open(overwrites=False)
         try:
             file.add([_entry(one) for one in batch])

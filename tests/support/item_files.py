@@ -45,7 +45,11 @@ class Files:
         **settings: Any,
     ) -> ItemFile:
         """Open a file."""
-        file = ItemFile(self.folder / name, format_, get_crawler(settings_dict=settings).settings)
+        file = ItemFile(
+            self.folder / name,
+            {"format": format_, "overwrite": overwrites},
+            get_crawler(settings_dict=settings).settings,
+        )
         file.open(overwrites, is_new)
         self._opened.append(file)
         return file

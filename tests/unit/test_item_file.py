@@ -390,6 +390,87 @@ def test_a_crawl_that_goes_on_continues_a_file_that_it_has_begun(make: Files) ->
     assert [line["page"] for line in lines(second)] == ["a", "b"]
 
 
+# -- how many items a crawl has -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "format_", "before"),
+    [
+        ("items.jsonl", "jsonlines", '{"page": "of yesterday"}\n'),
+        ("items.json", "json", '[{"page": "of yesterday"}]'),
+    ],
+)
+def test_the_items_of_a_crawl_are_counted_over_all_its_writers(
+    make: Files, name: str, format_: str, before: str
+) -> None:
+    (make.folder / name).write_text(before)
+    first = make(name, format_)
+    first.add([entry("a", 0), entry("a", 1)])
+    die(first)
+    second = make(name, format_)
+    assert second.written == 2
+    second.add([entry("a", 1), entry("b", 0)])
+    second.close(is_complete=True)
+    assert (second.written, second.count) == (3, 1)
+
+
+def test_an_item_that_a_file_cannot_have_is_not_counted(make: Files) -> None:
+    file = make("items.csv", "csv", FEED_EXPORT_ENCODING="latin-1")
+    file.add([entry("a", 0, x="ä"), entry("a", 1, x="€"), Entry(b"7-0", "1-b-0", b"[1]")])
+    file.close(is_complete=True)
+    assert file.written == 1
+
+
+def test_a_new_crawl_that_replaces_a_file_counts_its_own_items(make: Files) -> None:
+    first = make()
+    first.add([entry("a", 0), entry("b", 0)])
+    first.close(is_complete=False)
+    second = make(overwrites=True)
+    assert second.written == 0
+    second.add([entry("a", 0)])
+    assert second.written == 1
+
+
+def test_a_batch_that_could_not_be_written_is_counted_once(
+    make: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = make()
+    with monkeypatch.context() as context:
+        context.setattr(item_file, "_write_whole", failing(OSError(28, "full")))
+        with pytest.raises(OSError, match="full"):
+            file.add([entry("a", 0)])
+    file.add([entry("a", 0)])
+    die(file)
+    assert file.written == make().written == 1
+
+
+# -- a crawl without items ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "format_", "text"),
+    [("items.jsonl", "jsonlines", ""), ("items.json", "json", "[]"), ("items.csv", "csv", "")],
+)
+def test_a_crawl_without_items_leaves_a_valid_file(make: Files, name: str, format_: str, text: str) -> None:
+    make(name, format_).close(is_complete=True)
+    assert "".join((make.folder / name).read_text().split()) == text
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+@pytest.mark.parametrize("overwrites", [False, True])
+@pytest.mark.parametrize(("name", "format_"), [("items.jsonl", "jsonlines"), ("items.json", "json")])
+def test_a_crawl_without_items_leaves_everything_as_it_was_if_empty_feeds_are_not_stored(
+    make: Files, name: str, format_: str, overwrites: bool, is_there: bool
+) -> None:
+    path = make.folder / name
+    text = '{"page": 1}\n' if format_ == "jsonlines" else '[{"page": 1}]'
+    if is_there:
+        path.write_text(text)
+    make(name, format_, overwrites, FEED_STORE_EMPTY=False).close(is_complete=True)
+    assert make.names() == ([name] if is_there else [])
+    assert not is_there or path.read_text() == text
+
+
 # -- what stays beside a file --------------------------------------------------------------------------
 
 

@@ -69,20 +69,20 @@ def test_an_encoding_in_which_lines_cannot_be_appended_is_refused(tmp_path: Path
     with pytest.raises(SettingError, match="FEED_EXPORT_ENCODING"):
         ItemFile(
             tmp_path / "items.jsonl",
-            "jsonlines",
+            {"format": "jsonlines"},
             get_crawler(settings_dict={"FEED_EXPORT_ENCODING": encoding}).settings,
         )
 
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="has no exporter of the format 'odd'"):
-        ItemFile(tmp_path / "items.odd", "odd", Settings())
+        ItemFile(tmp_path / "items.odd", {"format": "odd"}, Settings())
 
 
 def test_an_unknown_encoding_is_refused_for_each_format(tmp_path: Path) -> None:
     settings = get_crawler(settings_dict={"FEED_EXPORT_ENCODING": "utf-8-nonsense"}).settings
     with pytest.raises(SettingError, match="FEED_EXPORT_ENCODING must be the name of an encoding"):
-        ItemFile(tmp_path / "items.csv", "csv", settings)
+        ItemFile(tmp_path / "items.csv", {"format": "csv"}, settings)
 
 
 @pytest.mark.parametrize(
