@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from scrapy.settings import BaseSettings
 
-from .feeds import URI_PARAMS
-
 FAILED_DOWNLOADS = "scrapy_rq_sched.failures.FailedDownloads"
 
 
@@ -19,7 +17,5 @@ class Addon:
         """Set the necessary *settings*, with the priority of add-ons."""
         settings.set("SCHEDULER", "scrapy_rq_sched.Scheduler", "addon")
         settings.set("DUPEFILTER_CLASS", "scrapy_rq_sched.RFPDupeFilter", "addon")
-        # Allows %(worker)s in the URI of a feed.
-        settings.set("FEED_URI_PARAMS", URI_PARAMS, "addon")
         # Disables itself unless FRONTIER_SET_ASIDE contains "download".
         settings["DOWNLOADER_MIDDLEWARES"].set(FAILED_DOWNLOADS, 10, "addon")

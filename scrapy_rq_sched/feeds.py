@@ -1,26 +1,29 @@
-"""Feed exports of several workers: a part of a feed's URI that is different for each worker."""
+"""Feed exports of several workers: a file for each of them, or one that ``scrapy frontier crawl`` writes."""
 
 from __future__ import annotations
 
 import io
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from scrapy import Spider
 from scrapy.crawler import Crawler
-from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
+from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage, ItemFilter
+from scrapy.utils.misc import load_object
 
+from .codec.setting_reader import SettingReader
 from .engine.bridge import find_scheduler
 from .engine.remarks import Remark
+from .errors import SettingError, UnserializableItemError, one_line
 from .runtime.identity import worker_name
 from .servers.addresses import show_feed
 
-#: The value of ``FEED_URI_PARAMS`` that the add-on sets.
-URI_PARAMS = "scrapy_rq_sched.feeds.uri_params"
+#: The setting by which ``scrapy frontier crawl`` names to its workers the feeds that it has dealt with.
+JOINED = "FRONTIER_JOINED_FEEDS"
 
 _PLACEHOLDER = re.compile(r"%\((\w+)\)")
 #: Scrapy's parameters of a feed's URI that may be equal for two workers: ``time`` has whole seconds.
@@ -31,9 +34,9 @@ _names: WeakKeyDictionary[Crawler, str] = WeakKeyDictionary()
 def uri_params(params: dict[str, Any], spider: Spider) -> dict[str, Any]:
     """Return *params* with ``worker``: the name of this worker in Redis.
 
-    It allows ``%(worker)s`` in the URI of a feed. The add-on sets it up; without the add-on, set
-    ``FEED_URI_PARAMS = "scrapy_rq_sched.feeds.uri_params"``. A spider's own attribute ``worker`` has
-    precedence.
+    It allows ``%(worker)s`` in the URI of a feed. ``scrapy_rq_sched.Scheduler`` does that by itself; with
+    another scheduler, set ``FEED_URI_PARAMS = "scrapy_rq_sched.feeds.uri_params"``. A spider's own attribute
+    ``worker`` has precedence.
 
     :param params: Scrapy's own parameters of the URI, and the attributes of *spider*.
     """
@@ -58,37 +61,35 @@ def give_worker_name(settings: Any, spider: Spider, name: str) -> None:
         spider.worker = name  # type: ignore[attr-defined] # only for the URIs
 
 
-def feeds_for_all(settings: Any) -> Iterator[tuple[str, bool]]:
-    """Yield the URI of each feed that all workers share, and whether it can contain ``%(worker)s``.
-
-    A feed to the standard output is not shared.
-
-    :param settings: Scrapy's settings.
-    """
-    feeds = settings.getdict("FEEDS")
+def feeds_in(settings: Any) -> dict[str | Path, dict[str, Any]]:
+    """Return the options of each feed in Scrapy's *settings*, by its URI or path."""
+    feeds = {uri: dict(options or {}) for uri, options in settings.getdict("FEEDS").items()}
     if settings.get("FEED_URI"):  # the older name of the setting
-        feeds = {settings.get("FEED_URI"): {}, **feeds}
-    for uri, options in feeds.items():
-        text = str(uri)
-        params = (options or {}).get("uri_params", settings.get("FEED_URI_PARAMS"))
-        if text.startswith("stdout:") or set(_PLACEHOLDER.findall(text)) - _SAME_FOR_ALL:
-            continue
-        yield text, params in (URI_PARAMS, uri_params)
+        feeds = {settings.get("FEED_URI"): {"format": settings.get("FEED_FORMAT")}, **feeds}
+    return feeds
+
+
+def is_same_for_all(uri: str) -> bool:
+    """Return whether all workers write a feed to the same place. The standard output is not such a place."""
+    return not (uri.startswith("stdout:") or set(_PLACEHOLDER.findall(uri)) - _SAME_FOR_ALL)
 
 
 def remarks(settings: Any) -> Iterator[Remark]:
-    """Yield the remark on feeds that all workers share, if Scrapy's *settings* have some."""
-    found = list(feeds_for_all(settings))
-    if not found:
+    """Yield the remark on feeds that all workers share, if Scrapy's *settings* have some.
+
+    ``scrapy frontier crawl`` has said it of those that it leaves to its workers.
+    """
+    joined = _joined(settings)
+    shared = [show_feed(str(uri)) for uri in feeds_in(settings) if is_same_for_all(str(uri))]
+    uris = [uri for uri in shared if uri not in joined]
+    if not uris:
         return
-    uris = [show_feed(uri) for uri, _ in found]
     several, names = ("Feeds", "their URIs") if len(uris) > 1 else ("Feed", "its URI")
-    hint = "" if all(has_worker for _, has_worker in found) else f", and set FEED_URI_PARAMS = {URI_PARAMS!r}"
     yield Remark(
         f"{several} {', '.join(map(repr, uris))}: all workers have the same URI. If this is the same place "
         "for them, one worker damages or replaces the items of another",
-        f"Put %(worker)s into {names}, as in {with_worker(uris[0])!r}{hint}; or, for one file with each item "
-        "once, use scrapy frontier crawl -o",
+        f"Put %(worker)s into {names}, as in {with_worker(uris[0])!r}; or, for one file with each item "
+        "once, use scrapy frontier crawl",
     )
 
 
@@ -102,6 +103,80 @@ def with_worker(uri: str) -> str:
     folder, slash, file = uri.rpartition("/")
     stem, dot, ending = file.partition(".")
     return f"{folder}{slash}{stem}-%(worker)s{dot}{ending}"
+
+
+def _joined(settings: Any) -> dict[str, str]:
+    """Return the tokens of the files that ``scrapy frontier crawl`` writes, by the feeds' URIs as shown.
+
+    The token of a feed that it leaves to its workers is empty.
+    """
+    try:
+        return dict(SettingReader(settings).feeds(JOINED, ()))
+    except SettingError:
+        return {}  # the crawl is refused because of it
+
+
+def leave_joined(crawler: Crawler) -> None:
+    """Have Scrapy not write the feeds that ``scrapy frontier crawl`` writes for all workers."""
+    joined = _joined(crawler.settings)
+    exporter = crawler.get_extension(FeedExporter) if joined and crawler.extensions is not None else None
+    if exporter is None:
+        return
+    for key in feeds_in(crawler.settings):
+        if joined.get(show_feed(str(key))):
+            exporter.feeds.pop(str(key.absolute()) if isinstance(key, Path) else str(key), None)
+
+
+class Choice:
+    """Names the files of ``scrapy frontier crawl`` that an item is for: ``item_classes``, ``item_filter``.
+
+    :param settings: Scrapy's settings, with those that the command has set.
+    :raises SettingError: if a filter or a class cannot be loaded.
+    """
+
+    def __init__(self, settings: Any) -> None:
+        self._tokens = str(settings.get("FRONTIER_FEED") or "").split(",")
+        self._filters: dict[str, tuple[str, Any]] = {}
+        joined = _joined(settings)
+        for key, options in feeds_in(settings).items():
+            uri = show_feed(str(key))
+            if joined.get(uri) and has_filter(options):
+                self._filters[joined[uri]] = (uri, _load_filter(uri, options))
+
+    def __bool__(self) -> bool:
+        """Whether an item may be for some of the files only."""
+        return bool(self._filters)
+
+    def __call__(self, item: Any) -> str:
+        """Return the tokens of the files that *item* is for, with commas between them.
+
+        :raises UnserializableItemError: if a filter raises an exception.
+        """
+        return ",".join(token for token in self._tokens if self._accepts(token, item))
+
+    def _accepts(self, token: str, item: Any) -> bool:
+        uri, its_filter = self._filters.get(token, ("", None))
+        try:
+            return its_filter is None or bool(its_filter.accepts(item))
+        except Exception as error:  # the user's code may raise anything
+            raise UnserializableItemError(
+                f"the item_filter of feed {uri!r} has raised {one_line(repr(error))}. Correct the filter"
+            ) from error
+
+
+def has_filter(options: Mapping[str, Any]) -> bool:
+    """Return whether a feed with these *options* has some of the items only."""
+    return bool(options.get("item_classes") or options.get("item_filter"))
+
+
+def _load_filter(uri: str, options: dict[str, Any]) -> Any:
+    try:
+        return load_object(options.get("item_filter", ItemFilter))(options)
+    except Exception as error:  # the user's code may raise anything
+        raise SettingError(
+            f"Feed {uri!r} of FEEDS has an item_filter or item_classes that cannot be loaded: "
+            f"{one_line(repr(error))}. Correct its options"
+        ) from error
 
 
 def write_whole_items(crawler: Crawler) -> None:

@@ -133,6 +133,7 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         joined = None if engine is None else supervised.attend(self.crawler, self.name)
         remarks.log([*remarks.remarks(self.crawler.settings), *feeds.remarks(self.crawler.settings)])
         feeds.give_worker_name(self.crawler.settings, spider, self.name)
+        feeds.leave_joined(self.crawler)
         feeds.write_whole_items(self.crawler)
         try:
             if isinstance(self._side, Refused):
@@ -175,7 +176,9 @@ class Scheduler(SchedulerAttributes, BaseScheduler):
         if "callback" in settings.set_aside:
             failures.watch_callbacks(self.crawler, self.request_failed)
         crawl = None if engine is None else engine.crawl
-        return Session(self.crawler, spider, frontier, self.queue, self.df, settings, bridge, crawl)
+        session = Session(self.crawler, spider, frontier, self.queue, self.df, settings, bridge, crawl)
+        session.state.items.choose = feeds.Choice(self.crawler.settings) or None
+        return session
 
     def _check_open(self) -> None:
         """End the crawl if a subclass's ``open`` has not called this class's: it would crawl nothing."""

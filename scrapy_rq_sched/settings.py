@@ -72,6 +72,8 @@ class FrontierSettings:
     items: str = setting("FRONTIER_ITEMS", Read.choice, "", ("", "list", "stream"))
     #: ``FRONTIER_FEED``: tokens of files of ``scrapy frontier crawl``; empty: items go to none
     feed: str = setting("FRONTIER_FEED", Read.tokens, "")
+    #: ``FRONTIER_JOINED_FEEDS``: feeds of ``FEEDS``, each with its token in ``FRONTIER_FEED``, or ``""``
+    joined_feeds: tuple[tuple[str, str], ...] = setting("FRONTIER_JOINED_FEEDS", Read.feeds, ())
     #: ``FRONTIER_MAX_ITEMS``, in items; 0: no limit
     max_items: int = setting("FRONTIER_MAX_ITEMS", Read.whole, 0, 0)
     #: ``STATS_KEY``

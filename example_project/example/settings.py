@@ -50,5 +50,3 @@ EXTENSIONS = {"example.extensions.PageLog": 500}
 PAGE_LOG = os.environ.get("PAGE_LOG") or None
 
 FEED_EXPORT_ENCODING = "utf-8"
-# So that %(worker)s in the name of a feed is the worker's: each needs a file of its own.
-FEED_URI_PARAMS = "scrapy_rq_sched.feeds.uri_params"

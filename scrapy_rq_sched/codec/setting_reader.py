@@ -136,6 +136,19 @@ class SettingReader:
             raise self._refusal(name, "tokens of letters and digits, as scrapy frontier crawl makes them")
         return value
 
+    def feeds(self, name: str, default: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        """Return a setting that must be a mapping from URIs of feeds to tokens of this package, or empty."""
+        value = self._settings.get(name)
+        if not value:
+            return default
+        try:
+            pairs = tuple(self._settings.getdict(name).items())
+        except (TypeError, ValueError):
+            pairs = ((None, None),)
+        if not all(isinstance(text, str) for pair in pairs for text in pair):
+            raise self._refusal(name, "a mapping from URIs to tokens, as scrapy frontier crawl makes it")
+        return pairs
+
     def template(self, name: str, default: str) -> str:
         """Return a setting that must be the template of a key."""
         value = self._settings.get(name) or default

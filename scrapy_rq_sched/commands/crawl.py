@@ -84,7 +84,7 @@ class Crawl(Action):
             "--output",
             action="append",
             metavar="FILE",
-            help="append the items of all workers to FILE: JSON lines (.jsonl) or CSV",
+            help="append the items of all workers to FILE: JSON lines (.jsonl), JSON, CSV or XML",
         )
         files.add_argument(
             "-O",
@@ -133,7 +133,9 @@ class Crawl(Action):
         run.mkdir()
         screen = Screen(context, run, opts.spider, opts.workers)
         begun = time.time()
-        writer = _open_files(context, arguments, view, bool(opts.overwrite_output), screen.say)
+        for line in arguments.remarks:
+            screen.say(line)
+        writer = _open_files(context, arguments, view, screen.say)
         if any(_is_over(view, file.crawl) for file in arguments.files):
             return _complete_files(context, writer)
         is_finished = False
@@ -165,25 +167,22 @@ def _print_statistics(context: Context, stats: report.Stats) -> None:
         context.output.say(f"Statistics of all workers:\n{pformat(stats)}\n")
 
 
-def _open_files(
-    context: Context, arguments: Arguments, view: View, overwrite: bool, say: Callable[[str], None]
-) -> FeedWriter:
-    """Open the files of ``-o`` and ``-O``, and begin to move items to them.
+def _open_files(context: Context, arguments: Arguments, view: View, say: Callable[[str], None]) -> FeedWriter:
+    """Open the files of ``-o``, ``-O`` and ``FEEDS``, and begin to move items to them.
 
     ``-O`` replaces a file only if the crawl is new, or if this machine has no part of it: else the file has a
     part of a crawl that is continued.
     """
     files = arguments.files
     is_new = bool(files) and _patiently(lambda: _is_new(view))
-    if overwrite and not is_new and any(file.is_begun for file in files):
-        context.output.say(
-            "An earlier run's crawl is continued: its files are appended to, not replaced (-O)"
-        )
+    if not is_new and any(file.overwrites and file.is_begun for file in files):
+        context.output.say("An earlier run's crawl is continued: its files are appended to, not replaced")
     writer = None
     try:
         for file in files:
-            file.open(overwrite, is_new)
+            file.open(file.overwrites, is_new)
         writer = FeedWriter(view.server, view.keys, files, say)
+        arguments.set_joined()
         if files:
             arguments.set("FRONTIER_FEED", writer.tokens)
             _patiently(writer.start)

@@ -157,7 +157,7 @@ def _items(settings: Any, read: FrontierSettings) -> Iterator[Finding]:
                 if keeps
                 else "a worker that is killed loses those that are not stored yet"
             ),
-            "For a file with each once, use scrapy frontier crawl SPIDER -o FILE; with workers on many "
+            "For a local file with each once, use scrapy frontier crawl SPIDER; with workers on many "
             "machines, set FRONTIER_ITEMS = 'stream', and use scrapy frontier items SPIDER -o FILE --follow",
         )
 

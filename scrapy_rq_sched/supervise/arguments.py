@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from scrapy.utils.misc import load_object
 from ..addon import Addon
 from ..collect.item_file import ItemFile
 from ..errors import SettingError
+from ..feeds import JOINED
 from .feeds import path_of
+from .joined_feeds import feeds_of_settings
 
 #: The settings with the address of Redis.
 _REDIS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PARAMS")
@@ -31,9 +34,11 @@ class Project:
     :param settings: Scrapy's settings, with those of the command line.
     :param spidercls: the spider's class, with its ``custom_settings``.
     :ivar settings: the settings in a crawl of the spider.
+    :ivar without_spider: the same without the spider's own.
     """
 
     def __init__(self, settings: Any, spidercls: type[Spider]) -> None:
+        self.without_spider = settings
         self.settings = settings.copy()
         spidercls.update_settings(self.settings)
 
@@ -60,6 +65,8 @@ class Arguments:
     """Makes the command lines of the workers.
 
     :ivar files: the files to which the items of all workers go; they are not open.
+    :ivar remarks: a line for each feed of ``FEEDS`` of which each worker writes its own, and for each that
+        they damage.
     :param spider: the spider's name.
     :param settings: the values of ``-s``, and :param spider_arguments: those of ``-a``, as ``NAME=VALUE``.
     """
@@ -72,13 +79,16 @@ class Arguments:
         # Scrapy refuses a command line with both -o and -O.
         self._flag = "-o"
         self.files: list[ItemFile] = []
+        self.remarks: list[str] = []
+        # For each feed of FEEDS, its file; None if each worker writes it.
+        self._joined: dict[str, ItemFile | None] = {}
 
     def set(self, name: str, value: str) -> None:
         """Add a setting."""
         self._settings.append(f"{name}={value}")
 
     def write(self, project: Project, outputs: list[str], overwrite: bool) -> None:
-        """Let the workers write their items to *outputs*, the values of ``-o`` or ``-O``.
+        """Let the workers write their items to *outputs*, the values of ``-o`` or ``-O``, and to ``FEEDS``.
 
         :param overwrite: whether the option is ``-O``.
         :raises SettingError: if several workers cannot write one of the outputs together.
@@ -90,8 +100,8 @@ class Arguments:
         kind: dict[str, Any] = {"overwrite_output": outputs} if overwrite else {}
         feeds = feed_process_params_from_cli(plain, [] if overwrite else outputs, **kind)
         for uri, options in feeds.items():
-            if path := path_of(uri):
-                self.files.append(ItemFile(Path(path).resolve(), options["format"], project.settings))
+            if path := path_of(uri.replace("%(name)s", self._spider)):
+                self.files.append(ItemFile(Path(path).resolve(), options, project.settings))
             elif "%(worker)" in uri:
                 self._outputs += [self._flag, f"{uri}:{options['format']}"]
             else:
@@ -105,6 +115,31 @@ class Arguments:
                 f"-o {self.files[0].path}: the items of a file must be JSON, but FRONTIER_ITEMS stores them "
                 f"with {_SERIALIZER}. Remove one of these settings, or -o"
             )
+        self._join(project)
+
+    def _join(self, project: Project) -> None:
+        """Join the feeds of the settings, as far as one file can have the items of all workers."""
+        # In a worker, -o replaces the FEEDS of the spider's own settings.
+        settings = project.without_spider if self._outputs else project.settings
+        for feed in feeds_of_settings(settings, self._spider):
+            # To Scrapy, the options of FEEDS have precedence over -o and -O.
+            others = [file for file in self.files if file.path != feed.path]
+            file = None
+            if feed.is_joined and feed.path is not None:
+                file = ItemFile(feed.path, feed.options, settings)
+                others.append(file)
+            elif len(others) < len(self.files):
+                raise SettingError(f"-o {feed.path}: FEEDS has the same file. {feed.remark}")
+            self.files = others
+            self._joined[feed.uri] = file
+            if feed.remark:
+                self.remarks.append(feed.remark)
+
+    def set_joined(self) -> None:
+        """Name to the workers the feeds of the settings that are dealt with. The files are open by now."""
+        if self._joined:
+            tokens = {uri: file.token if file else "" for uri, file in self._joined.items()}
+            self.set(JOINED, json.dumps(tokens))
 
     def of(self, process: str) -> list[str]:
         """Return the arguments of ``scrapy`` for the process called *process*."""

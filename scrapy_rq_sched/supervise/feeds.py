@@ -73,6 +73,9 @@ class Feed:
         self.due, self.patience_ends = 0.0, math.inf
         self._server = server
         self._keys = keys
+        # The stream of a file, and not that of FRONTIER_ITEMS, which is for any consumer.
+        prefix = keys.feed("")
+        self._token = self.key.removeprefix(prefix) if self.key.startswith(prefix) else ""
         self._count = FIRST_ITEMS
         self._is_noted = False
 
@@ -85,11 +88,13 @@ class Feed:
         self.lock.hold()
         self._note()
         found = self._server.xrange(self.key, count=self._count)
-        entries = [Entry.of(number, fields) for number, fields in found]
+        entries = [Entry.of(number, fields, bool(self._token)) for number, fields in found]
         if not entries:
             return 0
         self.lock.hold()
-        self.file.add(entries)
+        wanted = [entry for entry in entries if entry.is_for(self._token)]
+        self.file.add(wanted)
+        self.file.passed += len(entries) - len(wanted)
         # No entry is before the first of them. To trim is cheaper than to delete each.
         self._server.xtrim(self.key, minid=_after(entries[-1].number), approximate=False)
         size = sum(len(entry.data) for entry in entries)
@@ -102,6 +107,14 @@ class Feed:
             owner = {"host": socket.gethostname(), "path": str(self.file.path)}
             Script(self._server, _NOTE)([self._keys.feeds], [self.file.token, json.dumps(owner)])
             self._is_noted = True
+
+    @property
+    def written(self) -> int:
+        """How many items of this crawl are in the file, also those of earlier runs of an interrupted crawl.
+
+        It is exact when the file is closed.
+        """
+        return self.file.written
 
     def take_problems(self) -> list[str]:
         """Return the lines about items that are not in the file, once."""
@@ -209,14 +222,17 @@ class FeedWriter:
                 f"away {file.data} and {file.journal_path}, if they are there, and run: {command}"
             )
         command = frontier_command("items", self._keys.spider, "-o", path)
+        safe = "Nothing is lost"
+        if file.overwrites:
+            safe += " as long as no new crawl replaces the file"
         if feed.is_done and not feed.waiting and file.data != file.path:
             return (
-                f"{file.path} is not made{why}. Nothing is lost: its items are in {file.data}. When this is "
-                f"mended, run: {command}"
+                f"{file.path} is not made{why}. {safe}: its items are in {file.data}. When this is mended, "
+                f"run: {command}"
             )
         return (
-            f"{_some(feed.waiting, 'not in ' + str(file.path))}{why}. Nothing is lost: when this is mended, "
-            f"run: {command}"
+            f"{_some(feed.waiting, 'not in ' + str(file.path))}{why}. {safe}: when this is mended, run: "
+            f"{command}"
         )
 
     def unwritten_of_others(self) -> list[str]:

@@ -101,6 +101,8 @@ class Items(Part):
         self._has_warned = False
         #: Returns a text that is the same for each delivery of a request; None: nobody needs it.
         self.identify: Callable[[Request, Lease], str] | None = None
+        #: Returns the tokens of the files that an item is for; None: each is for all.
+        self.choose: Callable[[Any], str] | None = None
         #: Calls a function on the next turn of the event loop: it runs callbacks of the spider.
         self.call_soon: Callable[[Callable[[], None]], None] = lambda call: call()
         # How many groups to send after a larger batch could not be sent.
@@ -152,6 +154,9 @@ class Items(Part):
         entry = None if request is None else self._requests.find(request)
         try:
             data = item_bytes(item, self._serialize)
+            if self.choose is not None:
+                # An item for files is one line of JSON.
+                data += b"\n" + self.choose(item).encode()
         except UnserializableItemError as error:
             self._refuse(item, entry, error)
             return None

@@ -237,6 +237,43 @@ def test_the_first_batch_is_small_and_the_next_ones_grow(make: Files, server: re
     assert [feed.move() for _ in range(5)] == [10, 20, 40, 80, 50]
 
 
+def test_an_item_that_is_for_another_file_is_passed(make: Files, start: Start, server: redis.Redis) -> None:
+    quotes, authors = make("quotes.json", "json"), make("authors.jsonl")
+    writer = start(quotes, authors)
+    for file in (quotes, authors):
+        for page, tokens in (
+            ("q", quotes.token),
+            ("a", authors.token),
+            ("both", writer.tokens),
+            ("none", ""),
+        ):
+            fields = {"item": json.dumps({"page": page}) + f"\n{tokens}", "id": f"1-{page}-0"}
+            server.xadd(KEYS.feed(file.token), fields)  # type: ignore[arg-type]
+    writer.end(is_complete=True)
+    assert [item["page"] for item in json.loads(quotes.path.read_text())] == ["q", "both"]
+    assert [line["page"] for line in lines(authors)] == ["a", "both"]
+    assert [(feed.written, feed.file.passed) for feed in writer.feeds] == [(2, 2), (2, 2)]
+
+
+def test_an_item_for_any_consumer_may_have_line_breaks(make: Files, server: redis.Redis) -> None:
+    file = make()
+    server.xadd(KEYS.items, {"item": '{\n"page": "a"\n}', "id": "1-a-0"})
+    assert Feed(server, KEYS, file, KEYS.items).move() == 1
+    assert lines(file) == [{"page": "a"}]
+
+
+def test_the_advice_for_a_file_that_replaces_another_says_that_a_new_crawl_would_replace_it(
+    make: Files, start: Start, server: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = make(overwrites=True)
+    monkeypatch.setattr(Feed, "move", lambda _: 0)
+    writer = start(file)
+    add(server, file, "a")
+    writer.end(is_complete=True)
+    (advice,) = map(writer.advice, writer.feeds)
+    assert "Nothing is lost as long as no new crawl replaces the file: when this is mended, run: " in advice
+
+
 # -- what others have written --------------------------------------------------------------------------
 
 

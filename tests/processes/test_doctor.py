@@ -355,7 +355,7 @@ PIPELINE = {"scrapy_rq_sched.pipelines.RedisPipeline": 300}
         (
             {"FEEDS": {"i-%(worker)s.jl": {}}},
             "'i-%(worker)s.jl': it loses none",
-            "scrapy frontier crawl SPIDER -o",
+            "scrapy frontier crawl SPIDER;",
         ),
         (
             {"FEEDS": {"s3://b/i-%(worker)s.jl": {}}},

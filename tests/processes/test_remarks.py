@@ -157,11 +157,8 @@ def test_a_feed_that_is_the_same_for_all_workers_gets_a_warning_with_the_remedy(
         f"Feed '{tmp_path}/items.json': all workers have the same URI. If this is the same place for them, "
         "one worker damages or replaces the items of another. Put %(worker)s into its URI, as in "
         f"'{tmp_path}/items-%(worker)s.json'; or, for one file with each item once, "
-        "use scrapy frontier crawl -o"
+        "use scrapy frontier crawl"
     ]
-
-
-OURS = {"FEED_URI_PARAMS": feeds.URI_PARAMS}
 
 
 @pytest.mark.parametrize(
@@ -169,25 +166,38 @@ OURS = {"FEED_URI_PARAMS": feeds.URI_PARAMS}
     ["items.json", "file:///data/items.csv", "s3://bucket/%(name)s/%(time)s.json", "%(batch_id)d.jsonl"],
 )
 def test_a_feed_without_a_part_that_differs_is_warned_of(uri: str) -> None:
-    (line,) = said(FEEDS={uri: {"format": "json"}}, **OURS)
+    (line,) = said(FEEDS={uri: {"format": "json"}})
     assert line.startswith(f"Feed {uri!r}: all workers have the same URI")
     assert "FEED_URI_PARAMS" not in line
 
 
 @pytest.mark.parametrize("uri", ["items-%(worker)s.json", "%(batch_time)s.json", "%(part)s.json", "stdout:"])
 def test_a_feed_with_a_part_that_differs_is_not_warned_of(uri: str) -> None:
-    assert said(FEEDS={uri: {"format": "json"}}, **OURS) == []
+    assert said(FEEDS={uri: {"format": "json"}}) == []
 
 
 def test_several_feeds_are_one_line_that_shows_no_password() -> None:
-    (line,) = said(FEEDS={Path("a.json"): {}, "ftp://user:s3cret@host/b.json": None}, **OURS)
+    (line,) = said(FEEDS={Path("a.json"): {}, "ftp://user:s3cret@host/b.json": None})
     assert line.startswith("Feeds 'a.json', 'ftp://user:***@host/b.json': ")
     assert "s3cret" not in line
 
 
-def test_without_the_addon_the_line_says_which_function_to_set() -> None:
-    (line,) = said(FEEDS={"items.json": {}})
-    assert "'items-%(worker)s.json', and set FEED_URI_PARAMS = 'scrapy_rq_sched.feeds.uri_params'" in line
+def test_a_worker_without_the_addon_has_its_name_in_the_uri_of_a_feed(
+    fleet: Fleet, server: redis.Redis, tmp_path: Path
+) -> None:
+    without = {"ADDONS": "{}", "SCHEDULER": "scrapy_rq_sched.Scheduler"}
+    fleet.start("starts", 1, "-o", f"{tmp_path}/items-%(worker)s.jsonl", **without)
+    fleet.wait()
+    (name,) = re.findall(r"Worker (\S+) joined", fleet.log(0))
+    assert [path.name for path in tmp_path.glob("items-*")] == [f"items-{name}.jsonl"]
+    assert warnings_of(fleet) == []
+
+
+def test_a_feed_that_the_command_has_dealt_with_is_not_warned_of() -> None:
+    dealt_with = {"a.json": "4f1d", "ftp://user:***@host/b.json": ""}
+    uris = ("a.json", "ftp://user:s3cret@host/b.json", "c.json")
+    (line,) = said(FEEDS={uri: {} for uri in uris}, FRONTIER_JOINED_FEEDS=dealt_with)
+    assert line.startswith("Feed 'c.json': ")
 
 
 class ShardSpider(Spider):

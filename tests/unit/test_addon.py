@@ -61,12 +61,7 @@ def test_without_the_addon_scrapys_own_stay(name: str) -> None:
 def test_the_addon_sets_nothing_else() -> None:
     with_it, without = (get_crawler(settings_dict=each).settings.copy_to_dict() for each in (ADDON, {}))
     changed = {name for name in with_it if with_it[name] != without.get(name)}
-    assert changed == {*OURS, "ADDONS", "DOWNLOADER_MIDDLEWARES", "FEED_URI_PARAMS"}
-
-
-def test_a_function_of_the_projects_own_for_the_uris_of_feeds_has_precedence() -> None:
-    settings = get_crawler(settings_dict={**ADDON, "FEED_URI_PARAMS": "own.params"}).settings
-    assert settings["FEED_URI_PARAMS"] == "own.params"
+    assert changed == {*OURS, "ADDONS", "DOWNLOADER_MIDDLEWARES"}
 
 
 def test_the_addons_middleware_is_off_unless_it_is_asked_for() -> None:

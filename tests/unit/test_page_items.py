@@ -13,6 +13,7 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 import scrapy_rq_sched
+from scrapy_rq_sched.errors import UnserializableItemError
 from scrapy_rq_sched.frontier.messages import ItemGroup
 from scrapy_rq_sched.frontier.replies import Lease, Membership, Reply
 from scrapy_rq_sched.worker import items, outbox
@@ -61,6 +62,34 @@ def test_items_leave_with_the_release_of_their_page(worker: Session) -> None:
     batch = worker.batch()
     assert batch.item_groups == [ItemGroup((b'{"n": 1}', b'{"n": 2}'), "1.1", URL, is_last=True)]
     assert [finished.lease for finished in batch.finished] == ["1.1"]
+
+
+def test_an_item_names_the_files_that_it_is_for(worker: Session) -> None:
+    worker.state.items.choose = lambda item: "4f1d,09a2" if item["n"] == 1 else ""
+    request = begin(worker)
+    scrape(worker, request, {"n": 1}, {"n": 2})
+    take(worker, stored())
+    finish(worker, request)
+    (group,) = worker.batch().item_groups
+    assert group.items == (b'{"n": 1}\n4f1d,09a2', b'{"n": 2}\n')
+
+
+def test_a_page_of_which_an_item_filter_raises_an_exception_is_set_aside(
+    worker: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    def choose(item: Any) -> str:
+        raise UnserializableItemError("the item_filter of feed 'a.json' has raised KeyError('n')")
+
+    worker.state.items.choose = choose
+    request = begin(worker)
+    scrape(worker, request, {"m": 1})
+    take(worker, stored())
+    finish(worker, request)
+    batch = worker.batch()
+    assert batch.item_groups == []
+    assert [failed.lease for failed in batch.failed] == ["1.1"]
+    assert "an item cannot be stored: the item_filter of feed 'a.json'" in batch.failed[0].reason
+    assert "The page is moved to the failed list" in caplog.text
 
 
 def test_an_item_of_an_errback_belongs_to_the_request_that_failed(worker: Session) -> None:

@@ -39,6 +39,7 @@ SETTINGS: list[tuple[str, str, Any, str, Any]] = [
     ("REDIS_ITEMS_SERIALIZER", "items_serializer", None, "json.dumps", json.dumps),
     ("FRONTIER_ITEMS", "items", "", "stream", "stream"),
     ("FRONTIER_FEED", "feed", "", "4f1d,09a2", "4f1d,09a2"),
+    ("FRONTIER_JOINED_FEEDS", "joined_feeds", (), '{"a.csv": "4f1d"}', (("a.csv", "4f1d"),)),
     ("FRONTIER_MAX_ITEMS", "max_items", 0, "1000", 1000),
     ("STATS_KEY", "stats_key", "%(spider)s:stats", "s:%(spider)s", "s:%(spider)s"),
     (
@@ -251,6 +252,7 @@ BAD_VALUES: dict[str, list[Any]] = {
     "FRONTIER_MAX_WAITING_POLICY": ["fast", 5, ["slow"], b"slow"],
     "FRONTIER_ITEMS": ["once", True, ["list"]],
     "FRONTIER_FEED": ["../x", "a b", "a,,b", True],
+    "FRONTIER_JOINED_FEEDS": ["a.csv", 5, ["a.csv"], {"a.csv": 1}, {1: "4f1d"}, "[1]"],
     "FRONTIER_MAX_ITEMS": [-1, 1.5, "many", True],
     "FRONTIER_SET_ASIDE": [
         "errback",

@@ -63,7 +63,7 @@ def test_a_feed_with_a_name_for_each_worker_stays_unchanged(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "output",
-    ["-:jsonlines", "s3://bucket/items.jsonl", "%(name)s.jsonl", "items-%(batch_id)d.jsonl"],
+    ["-:jsonlines", "s3://bucket/items.jsonl", "%(time)s.jsonl", "items-%(batch_id)d.jsonl"],
 )
 def test_a_feed_that_several_workers_cannot_write_is_refused(output: str) -> None:
     with pytest.raises(SettingError, match="cannot write to the same place"):
