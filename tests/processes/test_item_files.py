@@ -76,17 +76,19 @@ def test_a_disk_that_is_full_for_a_while_costs_no_item(terminal: Terminal, name:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("flag", ["-o", "-O"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_disk_that_stays_full_leaves_the_items_to_the_command_that_is_named(
-    terminal: Terminal, server: redis.Redis, name: str
+    terminal: Terminal, server: redis.Redis, name: str, flag: str
 ) -> None:
-    process = terminal.start(*CRAWL, "-o", name)
+    process = terminal.start(*CRAWL, flag, name)
     wait_until(lambda: len(terminal.events("parsed")) > 30)
     FullDisk(process)
     code, said = ended(process)
     assert code == 1, said
     assert "The crawl of spider pages is finished" in said
     assert "Traceback" not in said
+    assert ("as long as no new crawl replaces the file" in said) is (flag == "-O")
     (command,) = commands(said)
     code, said = terminal.run(*command, command="items")
     assert code == 0, said
