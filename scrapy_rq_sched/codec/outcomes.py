@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -53,10 +53,14 @@ _NAMES = (
 
 def ending_of(exception: Exception) -> Ending:
     """Return how a request ended whose download raised *exception*."""
-    names = [cls.__name__ for cls in type(exception).__mro__]
-    found = next((ending for part, ending in _NAMES if any(part in name for name in names)), Ending.EXCEPTION)
+    found = ending_named([cls.__name__ for cls in type(exception).__mro__])
     is_robots = found is Ending.IGNORED and str(exception).startswith("Forbidden by robots.txt")
     return Ending.ROBOTS if is_robots else found
+
+
+def ending_named(names: Collection[str]) -> Ending:
+    """Return how a request ended whose download raised an exception of a class with one of these *names*."""
+    return next((ending for part, ending in _NAMES if any(part in name for name in names)), Ending.EXCEPTION)
 
 
 class Outcome(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any
 
 from scrapy import Request
 
-from ..codec.outcomes import SIZE, Ending, Outcome, ending_of, url_digest
+from ..codec.outcomes import SIZE, Ending, Outcome, ending_named, ending_of, url_digest
 from ..codec.slots import slot_name
 from ..frontier.messages import Batch
 from ..frontier.replies import Part, Reply
@@ -36,6 +36,15 @@ _SUMS = {
     "offsite/filtered": "offsite",
     "httperror/response_ignored_count": "http_errors",
     "spider_exceptions/count": "callback_errors",
+}
+#: The exceptions of downloads that tell why a site cannot be reached, by how their requests ended.
+_EXCEPTION = "downloader/exception_type_count/"
+_ENDINGS = {
+    Ending.NO_ADDRESS: "no_address",
+    Ending.TIMEOUT: "timeouts",
+    Ending.REFUSED: "refused",
+    Ending.LOST: "lost",
+    Ending.IGNORED: "ignored",
 }
 _OF_ROBOTS = {"robotstxt/request_count": "requests", "robotstxt/response_count": "responses"}
 _STATUS, _ROBOTS_STATUS = "downloader/response_status_count/", "robotstxt/response_status_count/"
@@ -180,4 +189,8 @@ def sums_of(stats: Mapping[str, Any]) -> dict[str, int]:
         if key.startswith(_STATUS):
             status = key.removeprefix(_STATUS)
             sums[status] = int(stats[key]) - int(stats.get(_ROBOTS_STATUS + status, 0))
+        elif key.startswith(_EXCEPTION):
+            kind = _ENDINGS.get(ending_named([key.rpartition(".")[2]]))
+            if kind is not None:
+                sums[kind] = sums.get(kind, 0) + int(stats[key])
     return sums
