@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from pathlib import Path
 from pprint import pformat
@@ -21,6 +23,7 @@ from .. import connection
 from ..codec.values import text_of, whole_of
 from ..errors import FrontierError, InspectionError
 from ..inspect import Status, View, read_status
+from ..inspect.cause import is_unreachable
 from ..inspect.entries import read_requests
 from ..inspect.wording import counted
 from ..supervise import report
@@ -30,9 +33,10 @@ from ..supervise.liveness import LEASES, Evidence, Limits
 from ..supervise.redis_thread import RedisThread
 from ..supervise.supervisor import Supervisor
 from ..supervise.worker_process import is_alive
-from . import own_redis
+from . import crawl_end, own_redis
 from .action import Action, Context
-from .crawl_view import Screen, last_word
+from .crawl_end import Ended
+from .crawl_view import Screen
 from .formats import single_line
 from .periods import whole
 
@@ -42,6 +46,10 @@ STEP = 0.25
 KEPT_RUNS = 10
 #: How often the command asks Redis again before its workers are started.
 START_ATTEMPTS = 4
+#: Seconds for which the command waits at the end for what Redis knows of the crawl.
+PATIENCE = 10.0
+#: The exit code of a crawl that could reach nothing.
+UNREACHABLE = 3
 #: Seconds between two of Scrapy's checks of a worker's memory.
 MEMORY_INTERVAL = 5
 
@@ -99,9 +107,17 @@ class Crawl(Action):
             metavar="MB",
             help="close and replace a worker that uses more than MB megabytes of memory",
         )
+        parser.add_argument(
+            "--stats",
+            action="store_true",
+            help="print the statistics of all workers at the end; without it, they are only in stats.json",
+        )
 
     def run(self, context: Context, opts: argparse.Namespace) -> int:
-        """Crawl; return 0 if the crawl has ended by itself, 130 if it was interrupted, else 1."""
+        """Crawl; return the exit code: 0 if the crawl has ended by itself, 130 if it was interrupted.
+
+        It is 3 if nothing could be reached, and 1 after another failure.
+        """
         spidercls = context.spidercls(opts.spider)
         if spidercls is None:
             known = ", ".join(context.spiders())
@@ -138,14 +154,14 @@ class Crawl(Action):
         writer = _open_files(context, arguments, view, screen.say)
         if any(_is_over(view, file.crawl) for file in arguments.files):
             return _complete_files(context, writer)
-        is_finished = False
+        is_finished, number = False, 0
         with _signals() as pressed:
             try:
                 redis = RedisThread()
                 limits = _limits(view, project, redis)
                 supervisor = Supervisor(opts.workers, arguments.of, run, screen.say, limits)
                 try:
-                    _watch(supervisor, screen, pressed, lambda: redis.call(lambda: _status(view)))
+                    number = _watch(supervisor, screen, pressed, lambda: redis.call(lambda: _status(view)))
                 finally:
                     # Also if the terminal was closed.
                     supervisor.finish()
@@ -153,18 +169,36 @@ class Crawl(Action):
             finally:
                 writer.end(is_complete=is_finished)
         stats = report.total(supervisor.reports)
-        _print_statistics(context, stats)
+        _keep_statistics(context, stats, run / "stats.json", opts.stats)
+        names = {member.name for member in supervisor.members}
+        crawl, before = _ended(redis, lambda: crawl_end.find(view, number, names))
+        crawl = crawl or crawl_end.of_this_machine(opts.spider, stats)
+        logs = os.path.relpath(run)
         # At the end, where a reader looks first.
-        context.output.say(last_word(opts.spider, supervisor, time.time() - begun))
+        for line in crawl_end.last_words(supervisor, crawl, before, time.time() - begun, logs):
+            context.output.say(line)
         are_there = _say_items(context, writer, stats)
-        if supervisor.has_succeeded:
-            return 0 if are_there else 1
-        return 130 if supervisor.requests_to_end else 1
+        if not supervisor.has_succeeded:
+            return 130 if supervisor.requests_to_end else 1
+        return 1 if not are_there else UNREACHABLE if is_unreachable(crawl) else 0
 
 
-def _print_statistics(context: Context, stats: report.Stats) -> None:
-    if stats and context.settings.getbool("STATS_DUMP", True):
+def _keep_statistics(context: Context, stats: report.Stats, path: Path, is_wanted: bool) -> None:
+    """Write the statistics of all workers together to *path*, and print them if the user wants that."""
+    try:
+        path.write_text(json.dumps(stats, indent=2, default=str) + "\n")
+    except OSError as error:
+        context.output.warn(f"The statistics cannot be written to {path}: {error}")
+    if is_wanted:
         context.output.say(f"Statistics of all workers:\n{pformat(stats)}\n")
+
+
+def _ended(redis: RedisThread, find: Callable[[], Ended]) -> Ended:
+    """Return what Redis knows of the crawl; nothing if it does not answer."""
+    try:
+        return redis.call(find).result(PATIENCE)
+    except (connection.RedisError, FrontierError, FutureTimeoutError):
+        return Ended()  # the last line then says that its numbers are of this machine
 
 
 def _open_files(context: Context, arguments: Arguments, view: View, say: Callable[[str], None]) -> FeedWriter:
@@ -335,7 +369,9 @@ def _watch(
     screen: Screen,
     pressed: Callable[[], int],
     find_status: Callable[[], Future[Status | str]],
-) -> None:
+) -> int:
+    """Watch the workers until all have ended; return the number of the crawl; 0 if it is unknown."""
+    number = 0
     with screen.drawn():
         asked, status = 0.0, None
         while not supervisor.is_over:
@@ -351,6 +387,9 @@ def _watch(
             if status is None and time.monotonic() - asked >= screen.interval:
                 asked, status = time.monotonic(), find_status()
             if status is not None and status.done():
-                screen.draw(supervisor, status.result())
-                status = None
+                found, status = status.result(), None
+                if not isinstance(found, str) and found.alive:
+                    number = found.run
+                screen.draw(supervisor, found)
             time.sleep(STEP)
+    return number

@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from ..frontier.close_limits import MAX_PAGES
 from ..inspect import Status
 from ..inspect.wording import counted
-from ..supervise.supervisor import START_ERROR, Supervisor
+from ..supervise.supervisor import Supervisor
 from .action import Context
-from .formats import duration, number, rate
+from .formats import number, rate
 from .output import Fields, Part, Styled
 from .status_text import in_state, limit, pace, pages, progress, time_left
 
@@ -118,26 +117,3 @@ def pairs_of(supervisor: Supervisor, status: Status | str) -> list[tuple[str, st
         *limit(status),
         *pace(status),
     ]
-
-
-def last_word(spider: str, supervisor: Supervisor, seconds: float) -> str:
-    """Return how the crawl has ended."""
-    done = sum(stats.get("response_received_count", 0) for stats in supervisor.reports)
-    reasons = set(supervisor.reasons)
-    advice = ""
-    failed_starts = supervisor.reasons.count(START_ERROR)
-    if supervisor.is_finished:
-        how = "has reached FRONTIER_MAX_PAGES" if MAX_PAGES in reasons else "is finished"
-        if failed_starts:
-            advice = (
-                f". But start() raised an exception in {counted(failed_starts, 'worker')}, and ended early "
-                "there: see the log"
-            )
-    elif supervisor.requests_to_end:
-        how, advice = "was interrupted", ". The same command continues it"
-    elif failed_starts and not supervisor.has_succeeded:
-        how, advice = "has failed", ". start() raised an exception: see the log"
-    else:
-        how = f"has ended ({', '.join(sorted(reasons)) or 'no worker ran'})"
-    pages_done = f"{counted(done, 'page')} on this machine, in {duration(seconds)}"
-    return f"The crawl of spider {spider} {how}: {pages_done}{advice}"

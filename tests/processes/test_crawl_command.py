@@ -43,12 +43,12 @@ CRAWL = ("pages", "-s", f"GRAPH_PAGES={PAGES}", *SLOW)
 
 
 def test_several_workers_crawl_until_the_crawl_is_finished(terminal: Terminal) -> None:
-    code, said = terminal.run(*CRAWL, "-w", "3", "-O", "items.jsonl")
+    code, said = terminal.run(*CRAWL, "-w", "3", "-O", "items.jsonl", "--stats")
     assert code == 0, said
     assert terminal.found() == dict.fromkeys(ALL, 1)
     assert [reason for _, reason in terminal.events("closed")] == ["finished"] * 3
     assert "3 workers of spider pages. Their logs are in " in said
-    assert f"The crawl of spider pages is finished: {PAGES} pages on this machine" in said
+    assert f"The crawl of spider pages is finished: {PAGES} pages, {PAGES} items in " in said
     assert f"{PAGES} items were written to {terminal.items}" in said
     assert f"'item_scraped_count': {PAGES}" in said
     logs = sorted((terminal.folder / ".scrapy/frontier/pages").glob("*/worker-*.log"))
@@ -128,7 +128,9 @@ def test_a_file_is_not_replaced_where_nothing_is_crawled(terminal: Terminal) -> 
 def test_a_finished_crawl_is_finished_with_each_statistics_collector(
     terminal: Terminal, collector: str
 ) -> None:
-    code, said = terminal.run(*CRAWL, "-w", "2", "-O", "items.jsonl", "-s", f"STATS_CLASS={collector}")
+    code, said = terminal.run(
+        *CRAWL, "-w", "2", "-O", "items.jsonl", "--stats", "-s", f"STATS_CLASS={collector}"
+    )
     assert code == 0, said
     assert terminal.found() == dict.fromkeys(ALL, 1)
     assert "is finished" in said
@@ -379,7 +381,7 @@ def test_a_project_that_knows_nothing_of_a_fleet_is_crawled_by_one(terminal: Ter
 
 @pytest.mark.long
 def test_warnings_of_all_workers_are_said_once(terminal: Terminal) -> None:
-    code, said = terminal.run("raising", "-w", "2", "-s", "GRAPH_PAGES=30")
+    code, said = terminal.run("raising", "-w", "2", "-s", "GRAPH_PAGES=30", "--stats")
     assert code == 0
     assert said.count("Spider error processing") == 1
     assert "'spider_exceptions/KeyError': 30" in said
@@ -497,8 +499,8 @@ def test_a_redis_that_does_not_answer_does_not_keep_a_hung_worker_alive(
 def test_a_start_that_raises_in_every_worker_is_a_failure(terminal: Terminal) -> None:
     code, said = terminal.run("brokenstart", "-w", "2")
     assert code == 1, said
-    assert "The crawl of spider brokenstart has failed: 1 page on this machine, in " in said
-    assert said.rstrip().endswith("start() raised an exception: see the log")
+    assert "The crawl of spider brokenstart has failed: 1 page, 0 items in " in said
+    assert ". start() raised an exception: see the log\n" in said
     assert said.count("ValueError: the list of start requests is broken") <= 1
 
 

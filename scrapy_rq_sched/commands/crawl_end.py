@@ -1,0 +1,138 @@
+"""The end of ``scrapy frontier crawl``: what the crawl did, in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from ..codec.values import whole_of
+from ..errors import frontier_command
+from ..frontier.close_limits import MAX_PAGES
+from ..inspect import View
+from ..inspect.cause import cause_of, pages_of
+from ..inspect.crawl import Crawl
+from ..inspect.crawls import Crawls
+from ..inspect.wording import counted
+from ..supervise.report import Stats
+from ..supervise.supervisor import START_ERROR, Supervisor
+from ..worker.record import sums_of
+from .formats import duration, number, rate, when
+
+#: Crawls of the history among which the one that has ended is looked for: a worker that starts late may have
+#: begun a further one.
+RECENT = 20
+#: Seconds by which a crawl may be older than the command that has begun it.
+SLACK = 5.0
+
+
+class Ended(NamedTuple):
+    """A crawl that has ended, and the last finished one before it.
+
+    :param crawl: what all workers have done in it; None if Redis does not know it.
+    :param before: None if the history has none.
+    """
+
+    crawl: Crawl | None = None
+    before: Crawl | None = None
+
+
+def find(view: View, run: int, workers: Collection[str]) -> Ended:
+    """Return the last crawl in which one of *workers* took part, or whose number is *run*.
+
+    :raises redis.exceptions.RedisError: if Redis does not answer.
+    """
+    crawls = Crawls(view)
+    current = crawls.current("crawling")  # it has no end yet, for example because other machines go on
+    past = list(crawls.read(crawls.numbers()[:RECENT]))
+    for crawl in ([] if current is None else [current]) + past:
+        if crawl.run == run or any(worker.name in workers for worker in crawl.workers):
+            finished = (one for one in past if one.run < crawl.run and one.state == "finished")
+            return Ended(crawl, next(finished, None))
+    return Ended()
+
+
+def of_this_machine(spider: str, stats: Stats) -> Crawl:
+    """Return what the workers of this machine have done, from the sum of their statistics."""
+    sums = sums_of(stats)
+    return Crawl(
+        run=0,
+        spider=spider,
+        pages=sums.get("responses", 0),
+        items=whole_of(stats.get("item_scraped_count")),
+        errors=sum(whole_of(stats.get(f"log_count/{level}")) for level in ("ERROR", "CRITICAL")),
+        counts={name: count for name, count in sums.items() if not name.isdigit()},
+        statuses={name: sums[name] for name in sorted(sums) if name.isdigit()},
+    )
+
+
+def last_words(
+    supervisor: Supervisor, crawl: Crawl, before: Crawl | None, seconds: float, logs: str
+) -> list[str]:
+    """Return how *crawl* has ended: what it did, why it has nothing, if so, and where its errors are.
+
+    :param crawl: its ``run`` is 0 if only the work of this machine is known.
+    :param before: the last finished crawl; None: it is unknown.
+    :param seconds: how long the command took.
+    :param logs: the folder of the workers' logs.
+    """
+    how, advice = _how(supervisor)
+    pages = pages_of(crawl)
+    done = f"{counted(pages, 'page')}, {counted(crawl.items, 'item')}"
+    if crawl.run == 0:
+        done += f" on this machine, in {duration(seconds)}"
+    elif crawl.seconds > seconds + SLACK:
+        done += f" since {when(crawl.began)}"
+    elif crawl.seconds < 1:
+        done += " in less than 1 s"
+    else:
+        done += f" in {duration(crawl.seconds)}"
+        done += f", {rate(pages / crawl.seconds)} pages a second" if pages else ""
+    compared = _compared(crawl, before) if before and supervisor.is_finished else ""
+    words = [f"The crawl of spider {crawl.spider} {how}: {done}{compared}{advice}"]
+    cause = "" if advice else cause_of(crawl)
+    return [*words, *([cause] if cause else []), *_problems(crawl, logs)]
+
+
+def _how(supervisor: Supervisor) -> tuple[str, str]:
+    """Return how the crawl has ended, and what to know or do then."""
+    reasons = set(supervisor.reasons)
+    failed_starts = supervisor.reasons.count(START_ERROR)
+    if supervisor.is_finished:
+        how = "has reached FRONTIER_MAX_PAGES" if MAX_PAGES in reasons else "is finished"
+        if not failed_starts:
+            return how, ""
+        workers = counted(failed_starts, "worker")
+        return how, f". But start() raised an exception in {workers}, and ended early there: see the log"
+    if supervisor.requests_to_end:
+        return "was interrupted", ". The same command continues it"
+    if failed_starts and not supervisor.has_succeeded:
+        return "has failed", ". start() raised an exception: see the log"
+    return f"has ended ({', '.join(sorted(reasons)) or 'no worker ran'})", ""
+
+
+def _compared(crawl: Crawl, before: Crawl) -> str:
+    """Return how many items and pages *crawl* has, compared with the one *before*."""
+    figures = [("items", crawl.items, before.items), ("pages", pages_of(crawl), pages_of(before))]
+    differing = [_difference(*figure) for figure in figures if figure[1] != figure[2]]
+    if differing:
+        return f"; {', '.join(differing)} than the last time"
+    names = " and ".join(name for name, now, _ in figures if now)
+    return f"; as many {names} as the last time" if names else ""
+
+
+def _difference(name: str, now: int, then: int) -> str:
+    percent = round(100 * abs(now - then) / then) if then else 0
+    amount = f"{percent} %" if 0 < percent < 1000 else number(abs(now - then))
+    return f"{amount} {'more' if now > then else 'fewer'} {name} ({number(then)})"
+
+
+def _problems(crawl: Crawl, logs: str) -> list[str]:
+    """Return the errors, the requests that were set aside, and the statuses of responses, in one line."""
+    parts = [f"{counted(crawl.errors, 'error')} (see {logs})"] if crawl.errors else []
+    if crawl.failed:
+        aside = counted(crawl.failed, "request or seed was", "requests or seeds were")
+        parts.append(f"{aside} set aside ({frontier_command('failed', crawl.spider)})")
+    if set(crawl.statuses) - {"200"}:
+        statuses = (f"{status} ({number(count)})" for status, count in crawl.statuses.items())
+        parts.append(f"HTTP statuses: {', '.join(statuses)}")
+    return ["; ".join(parts)] if parts else []
