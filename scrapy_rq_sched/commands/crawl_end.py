@@ -10,13 +10,15 @@ from ..errors import frontier_command
 from ..frontier.close_limits import MAX_PAGES
 from ..inspect import View
 from ..inspect.cause import cause_of, pages_of
+from ..inspect.comparison import Difference, earlier, in_words
 from ..inspect.crawl import Crawl
 from ..inspect.crawls import Crawls
 from ..inspect.wording import counted
 from ..supervise.report import Stats
 from ..supervise.supervisor import START_ERROR, Supervisor
 from ..worker.record import sums_of
-from .formats import duration, number, rate, when
+from .crawl_text import statuses
+from .formats import duration, rate, when
 
 #: Crawls of the history among which the one that has ended is looked for: a worker that starts late may have
 #: begun a further one.
@@ -46,8 +48,7 @@ def find(view: View, run: int, workers: Collection[str]) -> Ended:
     past = list(crawls.read(crawls.numbers()[:RECENT]))
     for crawl in ([] if current is None else [current]) + past:
         if crawl.run == run or any(worker.name in workers for worker in crawl.workers):
-            finished = (one for one in past if one.run < crawl.run and one.state == "finished")
-            return Ended(crawl, next(finished, None))
+            return Ended(crawl, earlier(crawl, past))
     return Ended()
 
 
@@ -77,7 +78,11 @@ def last_words(
     """
     how, advice = _how(supervisor)
     pages = pages_of(crawl)
-    done = f"{counted(pages, 'page')}, {counted(crawl.items, 'item')}"
+    figures = [("page", pages, pages_of(before or crawl)), ("item", crawl.items, (before or crawl).items)]
+    compares = before is not None and supervisor.is_finished
+    done = ", ".join(
+        counted(now, noun) + (_than(noun, now, then) if compares else "") for noun, now, then in figures
+    )
     if crawl.run == 0:
         done += f" on this machine, in {duration(seconds)}"
     elif crawl.seconds > seconds + SLACK:
@@ -87,8 +92,7 @@ def last_words(
     else:
         done += f" in {duration(crawl.seconds)}"
         done += f", {rate(pages / crawl.seconds)} pages a second" if pages else ""
-    compared = _compared(crawl, before) if before and supervisor.is_finished else ""
-    words = [f"The crawl of spider {crawl.spider} {how}: {done}{compared}{advice}"]
+    words = [f"The crawl of spider {crawl.spider} {how}: {done}{advice}"]
     cause = "" if advice else cause_of(crawl)
     return [*words, *([cause] if cause else []), *_problems(crawl, logs)]
 
@@ -110,20 +114,10 @@ def _how(supervisor: Supervisor) -> tuple[str, str]:
     return f"has ended ({', '.join(sorted(reasons)) or 'no worker ran'})", ""
 
 
-def _compared(crawl: Crawl, before: Crawl) -> str:
-    """Return how many items and pages *crawl* has, compared with the one *before*."""
-    figures = [("items", crawl.items, before.items), ("pages", pages_of(crawl), pages_of(before))]
-    differing = [_difference(*figure) for figure in figures if figure[1] != figure[2]]
-    if differing:
-        return f"; {', '.join(differing)} than the last time"
-    names = " and ".join(name for name, now, _ in figures if now)
-    return f"; as many {names} as the last time" if names else ""
-
-
-def _difference(name: str, now: int, then: int) -> str:
-    percent = round(100 * abs(now - then) / then) if then else 0
-    amount = f"{percent} %" if 0 < percent < 1000 else number(abs(now - then))
-    return f"{amount} {'more' if now > then else 'fewer'} {name} ({number(then)})"
+def _than(noun: str, now: int, before: int) -> str:
+    """Return by how much a figure differs from that of the last crawl; empty if it does not."""
+    words = in_words(Difference(f"{noun}s", now, before))
+    return f" ({words})" if words else ""
 
 
 def _problems(crawl: Crawl, logs: str) -> list[str]:
@@ -133,6 +127,5 @@ def _problems(crawl: Crawl, logs: str) -> list[str]:
         aside = counted(crawl.failed, "request or seed was", "requests or seeds were")
         parts.append(f"{aside} set aside ({frontier_command('failed', crawl.spider)})")
     if set(crawl.statuses) - {"200"}:
-        statuses = (f"{status} ({number(count)})" for status, count in crawl.statuses.items())
-        parts.append(f"HTTP statuses: {', '.join(statuses)}")
+        parts.append(f"HTTP statuses {statuses(crawl.statuses)}")
     return ["; ".join(parts)] if parts else []

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..errors import frontier_command
+from ..inspect.cause import cause_of
 from ..inspect.comparison import Difference, differences, in_words
 from ..inspect.crawl import Crawl, CrawledSlot
 from ..inspect.rates import rates_of
@@ -47,6 +48,7 @@ def crawl_text(crawl: Crawl, before: Crawl | None) -> list[Part]:
         *([("ended", when(crawl.ended))] if crawl.state in ENDED else []),
         ("took", duration(crawl.seconds) + _than(change.get("seconds"))),
         *figures(crawl, change),
+        *([("cause", single_line(cause_of(crawl)))] if crawl.state == "finished" and cause_of(crawl) else []),
         *chart(crawl),
     ]
     parts: list[Part] = [Fields(pairs)]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ..codec.names import shown
 from ..errors import frontier_command
 from ..inspect import Status
+from ..inspect.cause import cause_of
 from ..inspect.limit import LIMITS
 from ..inspect.rates import BUCKET
 from ..inspect.status import PoolCounts, UnmetNeeds, Worker
@@ -228,6 +229,8 @@ def _finished(status: Status) -> list[tuple[str, str]]:
     if last:
         speed = f", {rate(last.pages / last.seconds)} a second" if last.seconds >= 1 else ""
         pairs += [("took", duration(last.seconds)), ("pages", number(last.pages) + speed)]
+        if cause := cause_of(last):
+            pairs.append(("cause", cause))
     elif status.pages:
         pairs.append(("pages", number(status.pages)))
     pairs.append(("failed", _failed(status)))

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 
 from scrapy_rq_sched.commands.crawl_end import last_words, of_this_machine
+from scrapy_rq_sched.commands.crawl_text import crawl_text
+from scrapy_rq_sched.commands.output import Fields
+from scrapy_rq_sched.commands.status_text import status_text
 from scrapy_rq_sched.inspect.crawl import Crawl
+from scrapy_rq_sched.inspect.status import Status
 from scrapy_rq_sched.supervise.supervisor import START_ERROR
 
 BEGAN = 1_800_000_000.0
@@ -43,17 +47,16 @@ def test_a_crawl_without_errors_has_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("items", "pages", "text"),
+    ("pages", "items", "done"),
     [
-        (662, 686, "; 38 % fewer items (662), 2 % more pages (686) than the last time"),
-        (412, 700, "; as many items and pages as the last time"),
-        (412, 699, "; 1 more pages (699) than the last time"),
-        (0, 700, "; 412 more items (0) than the last time"),
+        (686, 662, "700 pages (2 % more than the last time), 412 items (38 % fewer than the last time)"),
+        (700, 412, "700 pages, 412 items"),
+        (700, 0, "700 pages, 412 items (more than the last time, when there were none)"),
     ],
 )
-def test_a_finished_crawl_is_compared_with_the_last_one(items: int, pages: int, text: str) -> None:
+def test_a_finished_crawl_is_compared_with_the_last_one(pages: int, items: int, done: str) -> None:
     (line,) = words(before=replace(CRAWL, run=6, items=items, pages=pages))
-    assert line.endswith(f"35.0 pages a second{text}")
+    assert line == f"The crawl of spider my shop is finished: {done} in 20 s, 35.0 pages a second"
 
 
 def test_a_crawl_that_is_not_finished_is_not_compared() -> None:
@@ -74,7 +77,7 @@ def test_errors_requests_set_aside_and_statuses_are_in_a_second_line() -> None:
     crawl = replace(CRAWL, errors=3, set_aside={"its download failed": 2}, statuses={"200": 690, "404": 10})
     assert words(crawl)[1:] == [
         "3 errors (see logs/7); 2 requests or seeds were set aside (scrapy frontier failed 'my shop'); HTTP "
-        "statuses: 200 (690), 404 (10)"
+        "statuses 200: 690, 404: 10"
     ]
 
 
@@ -108,3 +111,12 @@ def test_without_a_history_the_numbers_are_those_of_this_machine_without_robots(
         "The crawl of spider shop is finished: 12 pages, 11 items on this machine, in 24 s",
         "2 errors (see logs/7)",
     ]
+
+
+def test_the_status_of_a_finished_crawl_and_the_history_have_the_cause() -> None:
+    last = replace(CRAWL, pages=1, items=0, counts={"ignored": 1, "exceptions": 1, "robots": 1}, statuses={})
+    status = Status("my shop", "k", "finished", BEGAN + 60, last_crawl=last)
+    cause = ("cause", "No page was crawled: robots.txt forbids 1 request (ROBOTSTXT_OBEY)")
+    for parts in (status_text(status), crawl_text(last, None)):
+        assert isinstance(parts[0], Fields)
+        assert cause in parts[0].pairs
