@@ -14,7 +14,7 @@ JOBS ?= 5
 .DEFAULT_GOAL := help
 help:
 	@echo "make demo        watch three workers crawl a local site, and one of them die"
-	@echo "make demo-cores  crawl the same site with one worker for each core"
+	@echo "make demo-cores  crawl a site with one worker, then with one for each core"
 	@echo "make check       run the linters and the fast tests (a minute)"
 	@echo "make test        run the tests (nine minutes)"
 	@echo "make test-all    run also the long ones (twelve minutes)"

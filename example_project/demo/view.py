@@ -171,7 +171,7 @@ def summary(crawl: Crawl, verdict: Verdict, started_at: float) -> RenderableType
 def what_next() -> RenderableType:
     """Return what a viewer can do after the demo."""
     table = Table.grid(padding=(0, 3, 0, 2))
-    table.add_row("make demo-cores", "the same site on all cores, by one command")
+    table.add_row("make demo-cores", "what all cores are worth, by one command")
     table.add_row("docs/one-machine.md", "the same for a project of yours")
     table.add_row("docs/quickstart.md", "a crawl on several machines, step by step")
     return Group(Text("\nWhat next", style="bold"), "", table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..codec.values import whole_of
@@ -48,7 +49,7 @@ def find(view: View, run: int, workers: Collection[str]) -> Ended:
     past = list(crawls.read(crawls.numbers()[:RECENT]))
     for crawl in ([] if current is None else [current]) + past:
         if crawl.run == run or any(worker.name in workers for worker in crawl.workers):
-            return Ended(crawl, earlier(crawl, past))
+            return Ended(replace(crawl, spider=view.spider), earlier(crawl, past))
     return Ended()
 
 
@@ -78,11 +79,9 @@ def last_words(
     """
     how, advice = _how(supervisor)
     pages = pages_of(crawl)
-    figures = [("page", pages, pages_of(before or crawl)), ("item", crawl.items, (before or crawl).items)]
-    compares = before is not None and supervisor.is_finished
-    done = ", ".join(
-        counted(now, noun) + (_than(noun, now, then) if compares else "") for noun, now, then in figures
-    )
+    last = before if before and supervisor.is_finished else crawl
+    figures = [("page", pages, pages_of(last)), ("item", crawl.items, last.items)]
+    done = ", ".join(f"{counted(now, noun)}{_than(noun, now, then)}" for noun, now, then in figures)
     if crawl.run == 0:
         done += f" on this machine, in {duration(seconds)}"
     elif crawl.seconds > seconds + SLACK:
