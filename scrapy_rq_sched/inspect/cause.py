@@ -31,7 +31,7 @@ def pages_of(crawl: Crawl) -> int:
 
 
 def cause_of(crawl: Crawl) -> str:
-    """Return why *crawl* has no pages, no items or nothing new, in a sentence without a full stop.
+    """Return why *crawl* has no pages, no items or nothing new, in a line without a full stop at its end.
 
     It is the likely cause, as far as the counts tell. The text is empty if they do not tell any, and if the
     crawl has items that are new.
@@ -96,7 +96,5 @@ def _of_responses(crawl: Crawl, responses: int) -> Iterator[str]:
 
 def _duplicates(crawl: Crawl, count: int, keeps: bool) -> str:
     seen = counted(count, "request was", "requests were")
-    if not keeps:
-        return f"{seen} seen before"
-    clear = frontier_command("clear", crawl.spider)
-    return f"{seen} seen by an earlier crawl, which SCHEDULER_PERSIST keeps (to crawl all again: {clear})"
+    by = "by an earlier crawl, whose fingerprints SCHEDULER_PERSIST keeps" if keeps else "before"
+    return f"{seen} seen {by}. To crawl all again, run: {frontier_command('clear', crawl.spider)}"

@@ -98,15 +98,18 @@ def test_a_crawl_that_sent_nothing_says_so() -> None:
 
 def test_a_crawl_of_seen_pages_says_so() -> None:
     found = crawl(pages=0, counts={"duplicates": 1})
-    assert cause_of(found) == "No page was crawled: 1 request was seen before"
+    assert cause_of(found) == (
+        "No page was crawled: 1 request was seen before. To crawl all again, run: "
+        "scrapy frontier clear 'my shop'"
+    )
 
 
 @pytest.mark.parametrize("value", [True, "True", "1"])
 def test_fingerprints_of_an_earlier_crawl_are_a_cause_also_if_the_start_page_has_an_item(value: Any) -> None:
     found = crawl(items=1, counts={"responses": 1, "duplicates": 20}, settings={"SCHEDULER_PERSIST": value})
     assert cause_of(found) == (
-        "Nothing new was found: 20 requests were seen by an earlier crawl, which SCHEDULER_PERSIST keeps "
-        "(to crawl all again: scrapy frontier clear 'my shop')"
+        "Nothing new was found: 20 requests were seen by an earlier crawl, whose fingerprints SCHEDULER_PERSIST "
+        "keeps. To crawl all again, run: scrapy frontier clear 'my shop'"
     )
 
 
