@@ -108,8 +108,8 @@ def test_a_crawl_of_seen_pages_says_so() -> None:
 def test_fingerprints_of_an_earlier_crawl_are_a_cause_also_if_the_start_page_has_an_item(value: Any) -> None:
     found = crawl(items=1, counts={"responses": 1, "duplicates": 20}, settings={"SCHEDULER_PERSIST": value})
     assert cause_of(found) == (
-        "Nothing new was found: 20 requests were seen by an earlier crawl, whose fingerprints SCHEDULER_PERSIST "
-        "keeps. To crawl all again, run: scrapy frontier clear 'my shop'"
+        "Nothing new was found: 20 requests were seen by an earlier crawl, whose fingerprints "
+        "SCHEDULER_PERSIST keeps. To crawl all again, run: scrapy frontier clear 'my shop'"
     )
 
 

@@ -12,7 +12,6 @@ from scrapy_rq_sched.settings import FrontierSettings
 
 from ..tools.pictured_crawl import BLOCK, DEATH, HOSTS, JOINS, OVERLOADED, SETTINGS, SUCCESSOR, site_pages
 
-
 #: To render all shops takes some seconds.
 pytestmark = pytest.mark.slow
 
