@@ -12,7 +12,7 @@ from ..inspect.crawl import Crawl, CrawledSlot
 from ..inspect.rates import rates_of
 from .formats import duration, number, rate, single_line, size, sparkline, when
 from .output import Fields, Part, Styled, Table
-from .status_text import in_state
+from .states import in_state
 
 #: The states of a crawl that has ended.
 ENDED = ("finished", "stopped", "cleared")
@@ -66,15 +66,14 @@ def figures(crawl: Crawl, change: Mapping[str, Difference]) -> list[tuple[str, s
     :param change: the figures that are compared with an earlier crawl.
     """
     pairs = [
-        ("pages", f"{number(crawl.pages)}, {rate(crawl.per_second)} a second{_than(change.get('pages'))}"),
-        ("items", number(crawl.items) + _than(change.get("items"))),
-        ("errors", _red(crawl.errors, _than(change.get("errors")))),
+        ("pages", f"{number(crawl.pages)}, {rate(crawl.per_second)} a second{_than(change.get('pages'))}")
     ]
-    if crawl.set_aside:
-        rows = sorted(crawl.set_aside.items(), key=lambda row: -row[1])
-        listed = ", ".join(f"{single_line(kind)}: {number(count)}" for kind, count in rows[:MOST] if kind)
-        command = frontier_command("failed", crawl.spider)
-        pairs.append(("failed", _red(crawl.failed, f" ({listed}): {command}" if listed else f" ({command})")))
+    if crawl.run:  # else only an event tells of it
+        pairs += [
+            ("items", number(crawl.items) + _than(change.get("items"))),
+            ("errors", _red(crawl.errors, _than(change.get("errors")))),
+        ]
+    pairs.append(("failed", _failed(crawl)))
     if crawl.statuses:
         pairs.append(("statuses", statuses(crawl.statuses)))
     if crawl.counts.get("bytes"):
@@ -86,12 +85,23 @@ def figures(crawl: Crawl, change: Mapping[str, Difference]) -> list[tuple[str, s
     if further:
         pairs.append(("also", ", ".join(further)))
     lost = f", of which {crawl.lost} died" if crawl.lost else ""
-    pairs.append(("workers", number(crawl.joined) + lost))
+    if crawl.joined:
+        pairs.append(("workers", number(crawl.joined) + lost))
     if crawl.settings:
         pairs.append(("settings", ", ".join(f"{name}={value}" for name, value in crawl.settings.items())))
     if crawl.version:
         pairs.append(("version", f"scrapy-rq-sched {crawl.version}, Scrapy {crawl.scrapy}"))
     return [(name, text if isinstance(text, Styled) else single_line(text)) for name, text in pairs]
+
+
+def _failed(crawl: Crawl) -> str:
+    """Return how many requests were moved to the failed list, by kind."""
+    rows = sorted(crawl.set_aside.items(), key=lambda row: -row[1])
+    listed = ", ".join(f"{single_line(kind)}: {number(count)}" for kind, count in rows[:MOST] if kind)
+    command = frontier_command("failed", crawl.spider)
+    if not crawl.failed:
+        return "0"
+    return _red(crawl.failed, f" ({listed}): {command}" if listed else f" ({command})")
 
 
 def statuses(found: Mapping[str, int]) -> str:

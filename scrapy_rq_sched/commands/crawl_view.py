@@ -15,7 +15,8 @@ from ..supervise.supervisor import Supervisor
 from .action import Context
 from .formats import number, rate
 from .output import Fields, Part, Styled
-from .status_text import in_state, limit, pace, pages, progress, time_left
+from .states import in_state
+from .status_text import items_and_errors, limit, pace, pages, progress, time_left
 
 #: Seconds between two drawings on a terminal, and between two lines elsewhere.
 REDRAW, LINE = 1.0, 10.0
@@ -81,7 +82,7 @@ class Screen:
         """Return *status* without the pages of a finished earlier crawl, until a worker has joined."""
         is_old = status.state == "finished" and not status.alive and not supervisor.reasons
         self._has_begun = self._has_begun or not is_old
-        return status if self._has_begun else replace(status, state="new", pages=0)
+        return status if self._has_begun else replace(status, state="new", pages=0, items=0, errors=0)
 
 
 def line_of(supervisor: Supervisor, status: Status) -> str:
@@ -103,16 +104,18 @@ def pairs_of(supervisor: Supervisor, status: Status | str) -> list[tuple[str, st
     if isinstance(status, str):
         return [("Redis", Styled(status, "red")), ("workers", workers)]
     elsewhere = status.alive - supervisor.running
-    errors = number(supervisor.errors)
+    # A worker's errors are in Redis with its next exchange, and its log is here at once.
+    status = replace(status, errors=max(status.errors, supervisor.errors))
+    items, errors = items_and_errors(status)
     left = time_left(status)
     is_removed = status.state == "finished" and not status.pages
     return [
         ("state", in_state(status.state)),
         *progress(status),
         # The keys of a finished crawl are removed.
-        *([] if is_removed else [("pages", pages(status)), ("waiting", number(status.waiting))]),
+        *([] if is_removed else [("pages", pages(status)), items, ("waiting", number(status.waiting))]),
         ("workers", workers + (f", {elsewhere} on other machines" if elsewhere > 0 else "")),
-        ("errors", Styled(errors, "red" if supervisor.errors else "")),
+        errors,
         *([("time left", left)] if left else []),
         *limit(status),
         *pace(status),

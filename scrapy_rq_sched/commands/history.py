@@ -16,7 +16,7 @@ from .crawl_text import crawl_text
 from .formats import duration, number, rate, single_line, when
 from .output import Table
 from .periods import whole
-from .status_text import in_state
+from .states import in_state
 
 #: The crawls that are listed, unless an option says how many.
 LISTED = 20

@@ -21,7 +21,7 @@ from .action import Action, Context
 from .formats import duration, number, single_line, time_until, when
 from .output import Fields, Table
 from .periods import whole
-from .status_text import in_state
+from .states import in_state
 
 _LEASES = ("WORKER", "STATE", "HELD FOR", "KIND", "PRIORITY", "DEATHS", "ITEM", "URL")
 _PEEK = ("PLACE", "PRIORITY", "METHOD", "CALLBACK", "URL")

@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ..codec.names import shown
 from ..errors import frontier_command
 from ..inspect import Status
 from ..inspect.cause import cause_of
 from ..inspect.limit import LIMITS
-from ..inspect.rates import BUCKET
+from ..inspect.rates import BUCKET, rates_of
 from ..inspect.status import PoolCounts, UnmetNeeds, Worker
 from ..inspect.wording import counted, crawl_command
+from . import crawl_text
 from .formats import duration, number, rate, size, sparkline, time_until, when
 from .output import Fields, Part, Styled, Table
+from .states import in_state
 
-#: The colour of each state that asks for attention, or has good news.
-_STATES = {
-    "crawling": "green",
-    "finished": "green",
-    "idle": "cyan",
-    "paused": "yellow",
-    "draining": "yellow",
-    "stopping": "yellow",
-    "stopped": "yellow",
-    "importing": "cyan",
-    "converting": "cyan",
-    "alive": "green",
-    "closing": "yellow",
-    "dead": "red",
-}
-#: Blocks of a sparkline, and the seconds that each stands for: it shows ten minutes.
-_BLOCKS, _BLOCK = 30, 20
+#: Blocks of a sparkline, and the seconds that they stand for together, at most.
+_BLOCKS, _SPARKLINE = 30, 600
 HOUR = 3600
 
-_COUNTS = ("WAITING", "LEASED", "DELAYED", "FAILED", "SEEDS", "SEEN", "PAGES")
+_COUNTS = ("WAITING", "LEASED", "DELAYED", "FAILED", "SEEDS", "SEEN", "PAGES", "ITEMS")
 _OVERVIEW = ("SPIDER", "STATE", *_COUNTS, "PAGES/S", "WORKERS", "LEFT")
 #: The columns of the workers' table: heading, cell, rank. On a narrow terminal, the column of rank 1 is left
 #: out first, and one of rank 0 never.
@@ -52,17 +40,12 @@ _COLUMNS: tuple[tuple[str, Callable[[Worker, Status], str], int], ...] = (
 )
 
 
-def in_state(state: str, shown: str = "") -> str:
-    """Return *state*, or the text that is shown for it, in its colour."""
-    return Styled(shown or state, _STATES.get(state, ""))
-
-
 def statuses_table(statuses: list[Status]) -> Table:
     """Return a table with a row for each of *statuses*."""
     rows = []
     for status in statuses:
         last = status.last_crawl if status.state == "finished" else None
-        pages = status.pages or (last.pages if last else 0)
+        did = status if status.pages or last is None else last
         rows.append(
             [
                 status.spider,
@@ -73,15 +56,15 @@ def statuses_table(statuses: list[Status]) -> Table:
                 Styled(number(status.failed), "red" if status.failed else ""),
                 number(status.seeds),
                 number(status.seen),
-                number(pages),
+                number(did.pages),
+                number(did.items),
                 rate(status.per_second) if status.alive else "-",
                 str(status.alive),
                 time_left(status) or "-",
             ]
         )
-    return Table(
-        _OVERVIEW, rows, texts=("SPIDER",), dispensable=("SEEN", "DELAYED", "LEASED", "SEEDS", "LEFT")
-    )
+    dispensable = ("SEEN", "DELAYED", "LEASED", "SEEDS", "ITEMS", "LEFT")
+    return Table(_OVERVIEW, rows, texts=("SPIDER",), dispensable=dispensable)
 
 
 def status_text(status: Status) -> list[Part]:
@@ -107,6 +90,8 @@ def status_text(status: Status) -> list[Part]:
         ("seeds", number(status.seeds)),
         ("seen", _with_size(status.seen, status.seen_bytes)),
         ("pages", pages(status)),
+        *items_and_errors(status),
+        *([("statuses", crawl_text.statuses(status.statuses))] if status.statuses else []),
         *_time_left(status),
         *limit(status),
         *([("places", _places(status))] if status.max_workers else []),
@@ -145,27 +130,43 @@ def progress(status: Status) -> list[tuple[str, str]]:
 
 def pages(status: Status) -> str:
     """Return how many pages were done, and how fast if a worker is alive."""
-    text = number(status.pages)
-    if not status.alive or status.state in ("paused", "stopped"):
-        return text
-    text += f", {rate(status.per_second)} a second"
+    text = _with_rate(status, status.pages, status.per_second)
     is_older = status.history and status.now - status.history[0].second >= HOUR - 2 * BUCKET
+    is_older = is_older and _goes_on(status)
     return text + (f", {number(status.per_hour)} in the last hour" if is_older else "")
 
 
+def items_and_errors(status: Status) -> list[tuple[str, str]]:
+    """Return how many items and errors the fleet had, and how fast they come if a worker is alive."""
+    errors = _with_rate(status, status.errors, status.errors_per_second) if status.errors else "0"
+    return [
+        ("items", _with_rate(status, status.items, status.items_per_second)),
+        ("errors", Styled(errors, "red" if status.errors else "")),
+    ]
+
+
+def _goes_on(status: Status) -> bool:
+    return bool(status.alive) and status.state not in ("paused", "stopped")
+
+
+def _with_rate(status: Status, count: int, per_second: float) -> str:
+    return number(count) + (f", {rate(per_second)} a second" if _goes_on(status) else "")
+
+
 def pace(status: Status) -> list[tuple[str, str]]:
-    """Return a sparkline of the last ten minutes with its maximum; nothing if no page was done in them."""
-    begin = int(status.now) // BUCKET * BUCKET + BUCKET - _BLOCKS * _BLOCK
-    per_second = [0.0] * _BLOCKS
-    for moment in status.history:
-        block = (moment.second - begin) // _BLOCK
-        if 0 <= block < _BLOCKS:
-            # The latest block is not over.
-            seconds = max(BUCKET / 2, min(_BLOCK, status.now - begin - block * _BLOCK))
-            per_second[block] += moment.pages / seconds
+    """Return a sparkline of the last ten minutes, or from the first page on, with its maximum.
+
+    Nothing is returned if no page was done in them.
+    """
+    if not status.history:
+        return []
+    first = status.history[0]
+    begin = max(status.now - _SPARKLINE, first.second + first.first)
+    per_second = rates_of(status.history, begin, status.now, _BLOCKS)
     if not any(per_second):
         return []
-    text = f"{sparkline(per_second)}  peak {rate(max(per_second))} pages a second"
+    peak = max(*per_second, status.per_second)
+    text = f"{sparkline(per_second)}  peak {rate(peak)} pages a second"
     return [("ten minutes", Styled(text, "cyan"))]
 
 
@@ -220,20 +221,25 @@ def _state(status: Status) -> str:
 
 
 def _finished(status: Status) -> list[tuple[str, str]]:
-    """Return how a crawl has ended. Its keys may be gone, so that only its events tell."""
+    """Return how a crawl has ended. Its keys may be gone, so that only the history and its events tell."""
     last = status.last_crawl
-    finished_at = last.ended if last else status.finished_at
-    pairs = [("spider", status.spider), ("state", in_state("finished"))]
-    if finished_at:
-        pairs.append(("finished", f"{when(finished_at)}, {duration(status.now - finished_at)} ago"))
+    ended, state = (last.ended, last.state) if last else (status.finished_at, "finished")
+    pairs = [("spider", status.spider), ("state", in_state(state))]
+    if last and last.reason not in ("", state):
+        pairs.append(("reason", last.reason))
+    if ended:
+        pairs.append((state, f"{when(ended)}, {duration(status.now - ended)} ago"))
     if last:
-        speed = f", {rate(last.pages / last.seconds)} a second" if last.seconds >= 1 else ""
-        pairs += [("took", duration(last.seconds)), ("pages", number(last.pages) + speed)]
+        pairs.append(("took", duration(last.seconds)))
+        pairs += [*crawl_text.figures(replace(last, spider=status.spider), {}), *crawl_text.chart(last)]
         if cause := cause_of(last):
             pairs.append(("cause", cause))
     elif status.pages:
         pairs.append(("pages", number(status.pages)))
-    pairs.append(("failed", _failed(status)))
+    if last is None:
+        pairs.append(("failed", _failed(status)))
+    elif last.failed != status.failed:
+        pairs.append(("failed list", f"{counted(status.failed, 'entry', 'entries')} now"))
     if status.seeds:
         pairs.append(("seeds", f"{number(status.seeds)}, for the next crawl"))
     if status.seen:
@@ -245,14 +251,12 @@ def _last_crawl(status: Status) -> list[tuple[str, str]]:
     last = status.last_crawl
     if last is None:
         return []
-    text = f"finished {when(last.ended)}: {counted(last.pages, 'page')} in {duration(last.seconds)}"
+    text = f"{last.state} {when(last.ended)}: {counted(last.pages, 'page')} in {duration(last.seconds)}"
     return [("last crawl", text)]
 
 
 def _failed(status: Status) -> str:
-    last, text = status.last_crawl, number(status.failed)
-    if last and last.failed != status.failed:
-        text = f"{number(last.failed)} at the end, {text} now"
+    text = number(status.failed)
     if not status.failed:
         return text
     return Styled(f"{text} ({frontier_command('failed', status.spider)})", "red")

@@ -46,7 +46,7 @@ def last_crawl(view: View) -> Crawl | None:
     found = next(crawls.read(crawls.numbers()[:1], with_charts=True), None)
     event = None if found is not None else _last_finish(view)
     if event is None:
-        return found
+        return found and replace(found, spider=found.spider or view.spider)
     pages, seconds, failed = (number_of(event.details.get(name)) for name in ("pages", "seconds", "failed"))
     return Crawl(
         run=0,

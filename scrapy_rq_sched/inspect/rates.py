@@ -81,14 +81,20 @@ def rates_of(
 ) -> list[float]:
     """Return the pages per second in each of at most *parts* equal parts of the time from *begin* to *end*.
 
+    A count that lies in several parts is divided between them, so that a steady crawl is a straight line.
+
     :param width: seconds of each count in *history*. No part is shorter.
     """
     seconds = max(SHORTEST, end - begin)
     parts = max(1, min(parts, int(seconds // width)))
     part, sums = seconds / parts, [0.0] * parts
-    for moment in history:
-        # A count lies wholly in the part of its middle.
-        place = int((min(moment.second + width / 2, end) - begin) / part)
-        if moment.pages and moment.second < end:
-            sums[min(max(place, 0), parts - 1)] += moment.pages
+    for place, moment in enumerate(history):
+        last = min(moment.second + width, end)
+        first = min(moment.second + moment.first, last - SHORTEST)
+        if not place:  # the crawl may have begun within this count
+            first = max(first, begin)
+            last = max(last, first + SHORTEST)
+        for n in range(max(0, int((first - begin) // part)), min(parts, int((last - begin) // part) + 1)):
+            within = min(last, begin + (n + 1) * part) - max(first, begin + n * part)
+            sums[n] += moment.pages * max(0.0, within) / (last - first)
     return [pages / part for pages in sums]

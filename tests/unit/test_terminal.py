@@ -357,10 +357,55 @@ def fields_of(status: Status) -> dict[str, str]:
 
 
 def test_a_crawl_under_way_has_a_bar_and_the_maximum_of_its_pace() -> None:
-    history = [Moment(int(NOW) - 10 * n, 100 if n == 5 else 10, 5) for n in range(60)]
-    fields = fields_of(crawl(number=25, history=history, delayed=0, seeds=0))
+    history = [Moment(int(NOW) - 10 * n, 100 if n == 5 else 10, 5) for n in range(60, 0, -1)]
+    fields = fields_of(crawl(number=25, per_second=1.0, history=history, delayed=0, seeds=0))
     assert fields["progress"] == "33 % of 75 known requests"
-    assert fields["ten minutes"].endswith("  peak 5.5 pages a second")
+    assert fields["ten minutes"] == f"{'▂' * 27}█{'▂' * 2}  peak 5.5 pages a second"
+
+
+def test_the_sparkline_of_a_young_crawl_begins_at_its_first_page() -> None:
+    history = [Moment(int(NOW) - 40 + 10 * n, 5 if n == 0 else 10, 5, first=5.0 * (n == 0)) for n in range(4)]
+    fields = fields_of(crawl(history=history, per_second=1.0))
+    assert fields["ten minutes"] == "███  peak 1.0 pages a second"
+
+
+def test_the_peak_of_the_sparkline_is_not_below_the_present_speed() -> None:
+    history = [Moment(int(NOW) - 20, 10, 5), Moment(int(NOW) - 10, 30, 5)]
+    assert fields_of(crawl(history=history, per_second=7.5))["ten minutes"].endswith(
+        "peak 7.5 pages a second"
+    )
+
+
+def test_items_and_errors_of_the_fleet_are_shown_with_their_speed() -> None:
+    status = crawl(
+        items=34, items_per_second=1.25, errors=3, errors_per_second=0.1, statuses={"200": 5, "404": 1}
+    )
+    fields = fields_of(status)
+    assert (fields["items"], fields["errors"]) == ("34, 1.2 a second", "3, 0.1 a second")
+    assert fields["statuses"] == "200: 5, 404: 1"
+    assert fields_of(replace(status, state="paused"))["items"] == "34"
+    assert fields_of(replace(status, errors=0))["errors"] == "0"
+
+
+def test_a_late_turn_of_a_slot_is_shown_in_minutes() -> None:
+    assert fields_of(crawl(slots=1, next_turn_in=597.1))["slots"].endswith(", the next turn in 9 min 57 s")
+    assert fields_of(crawl(slots=1, next_turn_in=0.42))["slots"].endswith(", the next turn in 0.4 s")
+
+
+def test_a_crawl_that_was_cleared_is_not_called_finished() -> None:
+    last = replace(LAST, state="cleared")
+    shown = fields_of(Status("site", "k", "new", NOW, seeds=1, last_crawl=last))["last crawl"]
+    assert shown.startswith("cleared ")
+    assert shown.endswith(": 480 pages in 2 min")
+
+
+def test_a_finished_crawl_has_its_figures_and_its_chart() -> None:
+    points = [Moment(int(NOW) - 180 + 10 * n, 40, 0) for n in range(12)]
+    last = replace(LAST, items=96, errors=1, statuses={"200": 480}, joined=2, lost=1, history=points)
+    fields = fields_of(Status("site", "k", "finished", NOW, failed=2, last_crawl=last))
+    assert (fields["items"], fields["errors"], fields["statuses"]) == ("96", "1", "200: 480")
+    assert fields["workers"] == "2, of which 1 died"
+    assert fields["pages over time"] == f"{'█' * 12}  peak 4.0 a second"
 
 
 def test_no_time_left_is_shown_where_the_queue_does_not_shrink() -> None:
@@ -374,7 +419,7 @@ def test_no_time_left_is_shown_where_the_queue_does_not_shrink() -> None:
 def test_no_rate_is_shown_where_no_worker_is_alive() -> None:
     status = crawl(number=12, state="stopped", workers=[replace(worker("w"), alive=False)])
     assert pages(status) == "12"
-    assert plain(statuses_table([status])).splitlines()[1].split()[9] == "-"
+    assert plain(statuses_table([status])).splitlines()[1].split()[10] == "-"
 
 
 def test_a_finished_crawl_says_when_and_how_it_ended() -> None:
@@ -382,10 +427,11 @@ def test_a_finished_crawl_says_when_and_how_it_ended() -> None:
     fields = fields_of(status)
     assert fields["finished"].endswith(", 1 min ago")
     assert (fields["took"], fields["pages"]) == ("2 min", "480, 4.0 a second")
-    assert fields["failed"] == "2 (scrapy frontier failed 'my shop')"
+    assert fields["failed"] == "2 (no route: 2): scrapy frontier failed 'my shop'"
     assert len(status_text(status)) == 1
     assert status_as_json(status)["last_crawl"]["failed"] == 2
-    assert fields_of(replace(status, failed=0))["failed"] == "2 at the end, 0 now"
+    assert "failed list" not in fields
+    assert fields_of(replace(status, failed=0))["failed list"] == "0 entries now"
 
 
 def test_a_suggested_command_quotes_the_spider() -> None:
