@@ -51,6 +51,33 @@ REQUESTS = _of_spider(
 )
 SEEN = _of_spider("seen", "Fingerprints in the dupefilter.")
 PAGES = _of_spider("pages_total", "Pages finished in this crawl. A new crawl starts at 0.", kind="counter")
+ITEMS = _of_spider(
+    "items_total", "Items of the pages of this crawl. A new crawl starts at 0.", kind="counter"
+)
+ERRORS = _of_spider(
+    "errors_total",
+    "Errors that the workers have logged in this crawl. A new crawl starts at 0.",
+    kind="counter",
+)
+RESPONSES = _of_spider(
+    "responses_total",
+    "Responses of this crawl by HTTP status, without those of robots.txt. A new crawl starts at 0.",
+    "status",
+    kind="counter",
+)
+COUNTS = _of_spider(
+    "counts_total",
+    "Sums of Scrapy's statistics of all workers in this crawl, such as requests, bytes, retries, exceptions "
+    "and duplicates. A new crawl starts at 0.",
+    "name",
+    kind="counter",
+)
+POOL_ITEMS = _of_spider(
+    "pool_items",
+    "Items of each pool by state: free, in_use, rests, waits (for the end of its delay), retired.",
+    "pool",
+    "state",
+)
 FAILED = _of_spider(
     "failed_total",
     "Requests and seeds set aside so far, even if retried or removed since, by reason without details.",
@@ -129,6 +156,10 @@ METRICS: tuple[Metric, ...] = (
     REQUESTS,
     SEEN,
     PAGES,
+    ITEMS,
+    ERRORS,
+    RESPONSES,
+    COUNTS,
     FINISHED,
     FAILED,
     EXCHANGE_SECONDS,
@@ -139,5 +170,6 @@ METRICS: tuple[Metric, ...] = (
     SLOTS,
     SLOT_WAITING,
     SLOT_BLOCKED,
+    POOL_ITEMS,
     STATS,
 )

@@ -17,6 +17,10 @@ Sample: TypeAlias = tuple[Metric, tuple[str, ...], float | Histogram]
 
 #: Workers with their own label, the oldest first.
 MOST_WORKERS = 200
+#: Sums and HTTP statuses, and pools, that are exported. Another program may have written more into Redis.
+MOST_COUNTS, MOST_POOLS = 50, 50
+#: The states of items, as :class:`~scrapy_rq_sched.inspect.status.PoolCounts` names them.
+STATES_OF_ITEMS = ("free", "in_use", "rests", "waits", "retired")
 
 
 def samples(snapshot: Snapshot) -> Iterator[Sample]:
@@ -41,6 +45,11 @@ def _of_status(reading: Reading) -> Iterator[Sample]:
         yield of.REQUESTS, (state,), getattr(status, state)
     yield of.SEEN, (), status.seen
     yield of.PAGES, (), status.pages
+    yield of.ITEMS, (), status.items
+    yield of.ERRORS, (), status.errors
+    for metric, counts in ((of.RESPONSES, status.statuses), (of.COUNTS, status.counts)):
+        for name, count in sorted(counts.items())[:MOST_COUNTS]:
+            yield metric, (name,), count
     yield of.FINISHED, (), status.finished_at
     yield of.EXCHANGE_SECONDS, (), status.exchange_seconds
     for reason, count in status.failed_by_reason.items():
@@ -55,6 +64,9 @@ def _of_status(reading: Reading) -> Iterator[Sample]:
     for limit in BOTTLENECKS:
         yield of.LIMIT, (limit,), limit == status.limit
     yield of.SLOTS, (), status.slots
+    for pool in status.pools[:MOST_POOLS]:
+        for state in STATES_OF_ITEMS:
+            yield of.POOL_ITEMS, (pool.name, state), getattr(pool, state)
     for worker in sorted(status.workers, key=lambda worker: worker.joined)[:MOST_WORKERS]:
         yield of.WORKER_PAGES, (worker.name,), worker.pages
 

@@ -28,8 +28,10 @@ from scrapy_rq_sched.metrics import exposition
 from scrapy_rq_sched.metrics import server as exporter_server
 from scrapy_rq_sched.metrics.catalogue import METRICS, STATES, Metric
 from scrapy_rq_sched.metrics.exposition import _families, as_openmetrics
+from scrapy_rq_sched.metrics.samples import MOST_COUNTS
 from scrapy_rq_sched.metrics.snapshots import MOST_STATS, Snapshots
 
+from ..support import pools
 from ..support.client import Client, calls_of
 from ..support.crawl import wait_until
 from ..support.metric_names import SAMPLES
@@ -271,6 +273,38 @@ def test_statistics_of_another_type_are_none(server: redis.Redis, exporter: Expo
 
 
 # -- snapshots -------------------------------------------------------------------------------------
+
+
+# -- the fleet -------------------------------------------------------------------------------------
+
+
+def test_items_errors_and_responses_are_those_of_the_fleet(server: redis.Redis, exporter: Exporter) -> None:
+    one, other = worker(server), worker(server, name="v")
+    run = one.say(counts="retries=1").run
+    one.say(scraped=3, errors=1, counts="retries=2 200=4", run=run)
+    other.say(scraped=4, errors=0, counts="retries=1 200=1 404=2", run=run)
+    values = metrics(exporter())
+    assert of_spider(values, "frontier_items_total", "s") == {"": 7}
+    assert of_spider(values, "frontier_errors_total", "s") == {"": 1}
+    assert of_spider(values, "frontier_responses_total", "s") == {"200": 5, "404": 2}
+    assert of_spider(values, "frontier_counts_total", "s") == {"retries": 3}
+
+
+def test_sums_that_another_program_has_written_are_bounded(server: redis.Redis, exporter: Exporter) -> None:
+    client = worker(server)
+    run = client.say(counts="retries=1").run
+    client.say(counts=" ".join(f"name{n}=1" for n in range(400)), run=run)
+    assert len(of_spider(metrics(exporter()), "frontier_counts_total", "s")) == MOST_COUNTS
+
+
+def test_the_items_of_a_pool_are_counted_by_state(
+    server: redis.Redis, exporter: Exporter, redis_url: str
+) -> None:
+    client = pools.start(server)
+    pools.fill(client, View.from_settings(Settings({"REDIS_URL": redis_url}), "pooled"))
+    values = metrics(exporter())["scrapy_frontier_pool_items"]
+    states = {state: count for (pool, _, state), count in values.items() if pool == "accounts"}
+    assert states == {"free": 2, "in_use": 1, "rests": 1, "waits": 1, "retired": 1}
 
 
 def test_the_memory_is_that_of_the_server(server: redis.Redis, exporter: Exporter) -> None:
