@@ -270,6 +270,24 @@ def pool_of(lane: str) -> str:
     return unquote(lane.rpartition("~")[2]) if "~" in lane else ""
 
 
+def shown_place(place: str) -> str:
+    """Return *place* as people see it: an item of a pool that its requests need is ``pool <name>``."""
+    slot, bar, lane = place.partition("|")
+    parts = (f"pool {unquote(part[1:])}" if part.startswith("~") else part for part in lane.split("|"))
+    return slot + bar + "|".join(parts)
+
+
+def typed_place(text: str) -> str:
+    """Return the place of which :func:`shown_place` has made *text*."""
+    slot, bar, lane = text.partition("|")
+    pool = "pool "
+    parts = (
+        f"~{quoted_pool(part.removeprefix(pool))}" if part.startswith(pool) else part
+        for part in lane.split("|")
+    )
+    return slot + bar + "|".join(parts)
+
+
 def entries(pool: Pool, listed: Iterable[Any]) -> Iterator[tuple[str, str, str]]:
     """Yield the items of *pool* as they stand in Redis: those of the setting, of its file, and *listed* ones.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from heapq import nlargest
 from typing import Any
 
+from ..codec.pools import shown_place
 from ..codec.slot_rules import FIELDS
 from ..errors import InspectionError
 from ..inspect import View, as_json
@@ -125,7 +126,7 @@ def _row(one: SlotStatus) -> list[str]:
     if one.delay is not None:
         delay = f"{one.delay:.3g} s{_origin(one) or mark}"
     return [
-        one.slot,
+        shown_place(one.slot),
         number(one.waiting),
         duration(one.next_in) if one.next_in else "now",
         f"{one.why} ({one.block_reason})" if one.why == "blocked" and one.block_reason else one.why or "-",

@@ -6,11 +6,10 @@ import shlex
 from collections.abc import Iterator
 from itertools import islice
 
-from ..codec.pools import pool_of
 from ..codec.values import text_of
 from ..errors import frontier_command, shown
 from .finding import Finding, problem, warning
-from .pools import Pools, Use
+from .pools import Pools, Use, awaited
 from .status import PoolCounts, Status
 from .view import View
 from .wording import counted
@@ -24,9 +23,16 @@ def check_pools(view: View, status: Status, subject: str) -> Iterator[Finding]:
 
     :param status: its status.
     """
-    waiting = _awaited(view)
+    waiting = awaited(view)
     if not status.pools and not waiting:
         return
+    if lacking := [worker.name for worker in status.workers if worker.lacks_item]:
+        yield warning(
+            subject,
+            f"worker {shown(lacking[0])} begins no request: it needs an item of a pool for its life, and all "
+            "are in use, at rest or retired",
+            f"Add an item, or end a worker that has one: {frontier_command('pool', view.spider)}",
+        )
     known = {pool.name: pool for pool in status.pools}
     for name in sorted(waiting):
         pool = known.get(name, PoolCounts(name))
@@ -52,16 +58,6 @@ def check_pools(view: View, status: Status, subject: str) -> Iterator[Finding]:
             f"workers that are gone, such as {shown(names[0])}: another program has deleted keys",
             "They are free again when the next worker joins",
         )
-
-
-def _awaited(view: View) -> set[str]:
-    """Return the pools for whose items requests wait."""
-    lanes = [lane for lane in view.meta.get("lanes", "").split() if pool_of(lane)]
-    pipe = view.pipeline()
-    for lane in lanes:
-        pipe.exists(view.keys.lane(lane))
-    found = pipe.execute(raise_on_error=False) if lanes else []
-    return {pool_of(lane) for lane, exists in zip(lanes, found, strict=True) if exists == 1}
 
 
 def _gone(view: View) -> list[Use]:

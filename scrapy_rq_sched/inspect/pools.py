@@ -9,8 +9,9 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import unquote
 
+from .. import connection
 from ..codec.names import quoted
-from ..codec.pools import quoted_pool
+from ..codec.pools import pool_of, quoted_pool
 from ..codec.values import number_of, text_of, whole_of
 from ..frontier.entries import Entries
 from . import questions
@@ -186,6 +187,20 @@ class Pools:
                 *(unquote(pool), unquote(item), answers.items[f"{pool} {item}"]),
                 *(limits[pool], users.get((pool, item), []), now),
             )
+
+
+def awaited(view: View) -> set[str]:
+    """Return the pools for whose items requests wait."""
+    meta, keys = (
+        connection.server_of(view.server, view.keys.requests).hget(view.keys.meta, "lanes"),
+        view.keys,
+    )
+    lanes = [lane for lane in text_of(meta).split() if pool_of(lane)]
+    pipe = view.pipeline()
+    for lane in lanes:
+        pipe.exists(keys.lane(lane))
+    found = pipe.execute(raise_on_error=False) if lanes else []
+    return {pool_of(lane) for lane, exists in zip(lanes, found, strict=True) if exists == 1}
 
 
 class _Answers(NamedTuple):

@@ -41,6 +41,8 @@ MOST_WORKERS, MOST_COUNTS = 1000, 1000
 MOST_RECORDS = 4000
 #: Items of pools, and their uses, that are read.
 MOST_ITEMS = 5000
+#: Seconds after which a worker that lacks an item for its life has asked for one again.
+ASKS_WITHIN = 15.0
 #: Bytes that are read of a worker's description of itself, at most.
 LONGEST_ABOUT = 4096
 
@@ -137,7 +139,15 @@ def read_status(view: View) -> Status:
         for name, deadline in deadlines
     ]
     pools = _Pools(view, answers)
-    about = [replace(worker, items=pools.own.get(worker.name, {})) for worker in about]
+    lacks_item = _lacking(meta, now) - pools.own.keys()
+    about = [
+        replace(
+            worker,
+            items=pools.own.get(worker.name, {}),
+            lacks_item=worker.alive and worker.name in lacks_item,
+        )
+        for worker in about
+    ]
     line = [
         replace(_worker(name, True, sizes.about[name], 0, meta), place=place)
         for place, name in enumerate(in_line, 1)
@@ -303,6 +313,13 @@ def _unmet(meta: dict[str, str]) -> list[UnmetNeeds]:
         for since, is_noted, lane in noted
         if is_noted == "1"
     ]
+
+
+def _lacking(meta: dict[str, str], now: float) -> set[str]:
+    """Return the worker that has asked for an item for its life in the last seconds, and got none."""
+    name, _, asked_at = meta.get("item_wanted", "").partition(" ")
+    is_late = now - whole_of(asked_at) / 1000 > ASKS_WITHIN
+    return set() if not name or is_late else {name}
 
 
 def _next_turn(score: float, state: list[bytes | None]) -> float:

@@ -10,6 +10,7 @@ from itertools import islice
 from urllib.parse import unquote
 
 from ..codec.needs import split_place
+from ..codec.pools import typed_place
 from ..codec.slot_rules import SlotRule
 from ..codec.slots import slot_name
 from ..codec.values import text_of
@@ -91,7 +92,7 @@ class Slots:
         *text* is Scrapy's name of the slot, the name that our commands show, or a host name in any case. Of a
         name that they show for requests with needs, it is the part before the bar.
         """
-        names = [slot_name(text), text, slot_name(text.lower())]
+        names = [slot_name(text), text, slot_name(text.lower()), typed_place(text)]
         for name in names:
             keys = self.view.keys
             known = self.view.server.zscore(keys.slots, name) is not None

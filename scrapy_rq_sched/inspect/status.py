@@ -26,6 +26,8 @@ class Worker:
         ``needs``, ``pool``, ``none``.
     :param offers: what it offers to requests that need it (``FRONTIER_OFFERS``).
     :param items: the items of pools that it has for its life, by pool.
+    :param lacks_item: whether it begins no request because it needs such an item; known of the worker
+        that has asked for one last.
     :param place: its number in line, if it waits for a place in the fleet (``FRONTIER_MAX_WORKERS``); else 0.
     """
 
@@ -45,6 +47,7 @@ class Worker:
     offers: tuple[str, ...] = ()
     place: int = 0
     items: dict[str, str] = field(default_factory=dict)
+    lacks_item: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
-"""The time left of a crawl that only politeness limits: that of the slot that needs longest.
+"""The time left of a crawl, where the speed of the last seconds does not tell it.
 
-Redis knows exactly how many requests of a slot wait, and how long after each other they may begin.
+If only politeness limits the crawl, it is that of the slot that needs longest: Redis knows exactly how many
+requests of a slot wait, and how long after each other they may begin. If requests wait for an item of a pool,
+and no item is usable any more, it is unknown.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import math
 from dataclasses import replace
 
 from ..errors import FrontierError
+from .pools import awaited
 from .queues import Queues
 from .slots import Slots, SlotStatus
 from .status import Status
@@ -19,12 +22,15 @@ MOST_SLOTS = 200
 
 
 def with_time_left(view: View, status: Status) -> Status:
-    """Return *status* with the time left, if politeness limits the crawl; else unchanged.
+    """Return *status* with the time left, if politeness or a pool limits the crawl; else unchanged.
 
-    No time is left to be told if all slots are blocked.
+    No time is known if all slots are blocked, or all items of a pool for which requests wait are retired.
 
     :raises redis.exceptions.RedisError: if Redis does not answer.
     """
+    unusable = {pool.name for pool in status.pools if pool.items == pool.retired}
+    if unusable and status.seconds_left_at_least is not None and unusable & awaited(view):
+        return replace(status, seconds_left=None, seconds_left_at_least=None)
     if status.limit != "politeness" or not 0 < status.slots <= MOST_SLOTS:
         return status
     try:

@@ -50,6 +50,12 @@ def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
             )
         elif pools := [pool for pool in found.pools if not pool.free]:
             lines += [_awaits(pool, spider) for pool in pools]
+        elif lacking := _lacking(status):
+            lines.append(
+                f"It waits: worker {lacking} begins no request, because it needs an item of a pool for its "
+                "life, and all are in use, at rest or retired. To see them: "
+                + frontier_command("pool", spider)
+            )
         else:
             turn = "It will be crawled when its turn comes, after the requests that the workers already hold"
             lines.append(turn + _sooner(found, spider))
@@ -135,6 +141,13 @@ def _awaits(pool: PoolCounts, spider: str) -> str:
     texts = [kind for kind, number in zip(kinds, numbers, strict=True) if number]
     soon = f". The first is free in {max(1, round(pool.next_in))} s at the latest" if pool.next_in else ""
     return f"It waits for an item of pool {pool.name!r}: {', '.join(texts)}{soon}"
+
+
+def _lacking(status: Status) -> str:
+    """Return a worker that lacks an item for its life, if no worker begins a request; else an empty text."""
+    alive = [worker for worker in status.workers if worker.alive]
+    waits = all(one.lacks_item or (one.limit == "pool" and not one.in_hand) for one in alive)
+    return next((one.name for one in alive if one.lacks_item), "") if waits else ""
 
 
 def _unmet(found: Explanation, status: Status) -> frozenset[str]:

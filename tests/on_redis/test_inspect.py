@@ -28,6 +28,7 @@ from scrapy_rq_sched.inspect.operations.forget import forget
 from scrapy_rq_sched.inspect.operations.orders import Control
 from scrapy_rq_sched.inspect.operations.waiting import Waiting
 from scrapy_rq_sched.inspect.queues import Queues
+from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys
 from scrapy_rq_sched.worker.log.notices import Notices
 
@@ -231,6 +232,18 @@ def test_no_end_is_foretold_while_the_queue_grows(join: Join, look: Look, server
     assert status.seconds_left is None
     assert status.seconds_left_at_least is not None
     assert status.seconds_left_at_least == pytest.approx(100 / status.per_second)
+
+
+def test_no_end_is_foretold_while_all_slots_are_blocked(join: Join, look: Look, server: redis.Redis) -> None:
+    worker = long_ago(join, server)
+    worker.push(*map(str, range(100)), slot="h")
+    moments(server, (200, 700), (200, 200), (200, 100))
+    assert read_status(look()).seconds_left is not None
+    Slots(look()).block("h", 600)
+    worker.say(want=1)
+    status = read_status(look())
+    assert 590 < status.next_turn_in <= 600
+    assert (status.seconds_left, status.seconds_left_at_least) == (None, None)
 
 
 def test_a_crawl_without_workers_has_no_time_left(join: Join, look: Look, server: redis.Redis) -> None:

@@ -14,6 +14,8 @@ from scrapy.settings import Settings
 
 from scrapy_rq_sched.codec.pools import LONGEST_REST
 from scrapy_rq_sched.commands.look import leases_table
+from scrapy_rq_sched.commands.output import plain
+from scrapy_rq_sched.commands.slots import slots_table
 from scrapy_rq_sched.commands.status_text import items_of, workers_table
 from scrapy_rq_sched.errors import InspectionError
 from scrapy_rq_sched.frontier.replies import without_item
@@ -27,6 +29,7 @@ from scrapy_rq_sched.inspect.operations.operation import Operation
 from scrapy_rq_sched.inspect.operations.pools import add_items, remove_items, rest_item, retire_item
 from scrapy_rq_sched.inspect.pools import Item, Pools
 from scrapy_rq_sched.inspect.restore import Import
+from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.inspect.status import PoolCounts
 from scrapy_rq_sched.inspect.verdict import verdict
 from scrapy_rq_sched.keys import Keys
@@ -362,6 +365,47 @@ def test_a_request_that_waits_for_a_pool_without_items_tells_how_to_add_one(
 def test_a_request_for_which_an_item_is_free_waits_for_its_turn(worker: Client, view: View) -> None:
     pools.fill(worker, view)
     assert "when its turn comes" in explained(view, "2")[1][0]
+
+
+def test_a_worker_that_waits_for_an_item_for_its_life_is_named(
+    worker: Client, view: View, settings: Settings, server: redis.Redis
+) -> None:
+    worker.say(own_items={"proxies": ""})
+    worker.say(pushes=[pools.request("2")])
+    pools.start(server, name="w-2").say(own_items={"proxies": ""})
+    assert [one.name for one in read_status(view).workers if one.lacks_item] == ["w-2"]
+    (text,) = findings(settings)
+    assert text.startswith("worker 'w-2' begins no request: it needs an item of a pool for its life")
+    assert "when its turn comes" in explained(view, "2")[1][0]
+    worker.frontier.leave(False, True)
+    assert explained(view, "2")[1][0].startswith("It waits: worker w-2 begins no request, because it needs")
+
+
+def test_a_worker_that_asked_for_an_item_a_while_ago_does_not_wait_for_it(
+    worker: Client, view: View, server: redis.Redis
+) -> None:
+    server.hset("pooled:meta", "item_wanted", f"w-1 {1000 * (int(server.time()[0]) - 20)}")
+    assert not any(one.lacks_item for one in read_status(view).workers)
+
+
+def test_no_time_is_left_while_requests_wait_for_items_that_are_all_retired(
+    worker: Client, view: View, server: redis.Redis
+) -> None:
+    seconds = int(server.time()[0])
+    server.hset(Keys("pooled").worker("w-1"), "joined", (seconds - 1000) * 1_000_000)
+    worker.say(pushes=[pools.request("1", "keys")])
+    server.rpush("pooled:pages", f"{seconds // 10 * 10} 50 1", f"{seconds // 10 * 10 - 30} 50 100")
+    assert read_status(view).seconds_left_at_least is not None
+    for item in items(view, "keys"):
+        retire_item(view, "keys", item).do()
+    assert read_status(view).seconds_left_at_least is None
+
+
+def test_the_slots_of_requests_with_a_pool_are_shown_and_found_in_words(worker: Client, view: View) -> None:
+    worker.say(pushes=[pools.request("2")])
+    slots = Slots(view)
+    assert plain(slots_table(slots.read())).splitlines()[1].startswith("shop.example|pool accounts  1  ")
+    assert slots.find("shop.example|pool accounts") == ("shop.example", True)
 
 
 # -- export and import ---------------------------------------------------------------------------------------

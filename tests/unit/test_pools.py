@@ -28,6 +28,8 @@ from scrapy_rq_sched.codec.pools import (
     pool_of,
     pools_in,
     proxy_of,
+    shown_place,
+    typed_place,
 )
 from scrapy_rq_sched.engine.items import CookieJars
 from scrapy_rq_sched.errors import SettingError
@@ -262,6 +264,13 @@ def test_the_pool_is_the_last_need_of_a_lane(needs: str, lane: str) -> None:
     assert lane_of(needs, "a b") == lane
     assert pool_of(lane) == "a b"
     assert pool_of(needs) == ""
+
+
+def test_the_place_of_requests_with_a_pool_is_shown_in_words_and_found_by_them() -> None:
+    place = f"shop.example|{lane_of('browser', 'a b')}"
+    assert shown_place(place) == "shop.example|browser|pool a b"
+    assert typed_place(shown_place(place)) == place
+    assert shown_place("shop.example") == typed_place("shop.example") == "shop.example"
 
 
 # -- requests that are found ---------------------------------------------------------------------------
