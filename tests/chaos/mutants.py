@@ -539,9 +539,9 @@ MUTANTS = {
         (
             (
                 "supervise/feeds.py",
-                "        self.file.add(entries)\n",
+                "        self.file.add(wanted)\n",
                 "        self._server.xtrim(self.key, minid=_after(entries[-1].number), approximate=False)\n"
-                "        self.file.add(entries)\n",
+                "        self.file.add(wanted)\n",
             ),
         ),
     ),
