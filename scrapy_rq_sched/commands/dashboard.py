@@ -53,6 +53,11 @@ class Dashboard(Action):
             "--open-metrics", action="store_true", help="serve /metrics, for Prometheus, without a login"
         )
         parser.add_argument(
+            "--logs",
+            metavar="FOLDER",
+            help="show the last lines of the workers' logs on this machine that are below FOLDER",
+        )
+        parser.add_argument(
             "--root-path", default="", metavar="PATH", help="the path at which a proxy serves it"
         )
 
@@ -75,6 +80,8 @@ class Dashboard(Action):
                 "The dashboard needs starlette and uvicorn, which are not installed. Install them: "
                 "pip install 'scrapy-rq-sched[dashboard]'"
             ) from error
+        if opts.logs and not os.path.isdir(opts.logs):
+            context.output.warn(f"--logs: there is no folder {opts.logs!r} yet, so no log is shown")
         password = password_of(context.settings)
         if not is_loopback(opts.host) and not password:
             raise InspectionError(
@@ -96,6 +103,7 @@ class Dashboard(Action):
             is_closing=lambda: server.should_exit,
             # The others are for requests.
             max_streams=min(MOST_STREAMS, most // 2),
+            logs=opts.logs,
         )
         config: Any = uvicorn.Config(
             below(app, opts.root_path),

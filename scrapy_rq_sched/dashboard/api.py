@@ -19,6 +19,7 @@ from ..inspect.limit import LIMITS
 from ..inspect.verdict import verdict
 from .answers import answer_of
 from .cached import Made
+from .logs import Logs
 from .pictures import MOST_FRONTIERS, Frontier, Picture, Pictures, workers_of
 
 #: Entries of a page: by default, and at most.
@@ -69,12 +70,14 @@ class Api:
 
     :param actions: whether the page may offer actions.
     :param executor: runs the explanation of a URL in a thread.
+    :param logs: reads the logs of workers.
     """
 
-    def __init__(self, pictures: Pictures, actions: bool, executor: Executor) -> None:
+    def __init__(self, pictures: Pictures, actions: bool, executor: Executor, logs: Logs) -> None:
         self._pictures = pictures
         self._actions = actions
         self._executor = executor
+        self._logs = logs
         self._explaining = False
 
     async def about(self, request: Request) -> Response:
@@ -102,6 +105,19 @@ class Api:
         picture, problem = await _read(self._frontier(request).picture)
         in_line = [as_json.worker(one) for one in picture.status.in_line]
         return await _page_of(request, "workers", workers_of(picture.status) + in_line, problem)
+
+    async def worker(self, request: Request) -> Response:
+        """Return a worker, its leases, and the last lines of its log."""
+        frontier, name = self._frontier(request), _text(request, "worker")
+        picture, problem = await _read(frontier.picture)
+        everybody = (*picture.status.workers, *picture.status.in_line)
+        worker = next((one for one in everybody if one.name == name), None)
+        if worker is None:
+            raise HTTPException(404, "The frontier has no such worker: it has left, or its data have expired")
+        kept, held_problem = await _read(frontier.held(worker.name))
+        log = await asyncio.wrap_future(self._executor.submit(self._logs.tail, worker))
+        fields = {"worker": as_json.worker(worker), "log": log, **kept}
+        return await answer_of(lambda: {"redis": problem or held_problem, **fields})
 
     async def slots(self, request: Request) -> Response:
         """Return the blocked slots, and the slots with the most requests."""

@@ -26,6 +26,7 @@ from .guard import LOOPBACK, Guard
 from .guess_report import GuessReport
 from .guesses import Guesses
 from .login import Authenticate, Login, encoded
+from .logs import Logs
 from .metrics import PATH as METRICS_PATH
 from .metrics import MetricsPage
 from .pictures import MOST_FRONTIERS, Pictures
@@ -81,6 +82,7 @@ def create_app(
     open_metrics: bool = False,
     is_closing: Callable[[], bool] = lambda: False,
     max_streams: int = MOST_STREAMS,
+    logs: str | os.PathLike[str] | None = None,
 ) -> ASGIApp:
     """Return the dashboard as an ASGI application. It runs on asyncio.
 
@@ -101,6 +103,7 @@ def create_app(
     :param open_metrics: whether ``/metrics``, which needs the extra ``metrics``, is open without a login.
     :param is_closing: returns whether the server is about to close; the streams to browsers then end.
     :param max_streams: concurrent streams to browsers, at most. The pages of further browsers poll.
+    :param logs: a folder: users see the last lines of the workers' logs below it. By default they see none.
     :raises SettingError: if a setting has an invalid value, or *actions* is true without a login.
     """
     password = password_of(settings)
@@ -108,7 +111,7 @@ def create_app(
     executor = ThreadPoolExecutor(THREADS, "frontier-dashboard")
     frontiers = Frontiers(settings, spider, redis_key)
     pictures = Pictures(frontiers, executor)
-    api, files = Api(pictures, actions, executor), Files()
+    api, files = Api(pictures, actions, executor, Logs(logs)), Files()
     # A dashboard without actions writes nothing into Redis.
     report = GuessReport(lambda: frontiers.existing(MOST_FRONTIERS) if actions else [], executor)
     login = Login(password, authenticate, token, Guesses(report=report.wrong))
@@ -122,6 +125,7 @@ def create_app(
         "about": api.about,
         "status": api.status,
         "workers": api.workers,
+        "worker": api.worker,
         "slots": api.slots,
         "pools": api.pools,
         "peek": api.peek,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from itertools import islice
 from typing import Any
 
 from ..codec.failed_request import FailedRequest
@@ -12,8 +13,9 @@ from ..codec.values import text_of
 from ..connection import server_of
 from ..errors import frontier_command
 from ..failed import FailedRequests
-from ..frontier.entries import Entries
+from ..frontier.entries import SHOWN, Entries
 from ..inspect import View, as_json
+from ..inspect.entries import Reader
 from ..inspect.failed_groups import grouped, host_of
 from ..inspect.largest_slots import LONGEST, MOST, LargestSlots
 from ..inspect.operations.deny import denied
@@ -26,6 +28,8 @@ from ..inspect.slots import Slots
 MOST_FAILED, MOST_HOSTS = 1000, 20
 #: Items of pools to show.
 MOST_ITEMS = 500
+#: Leases of a worker to show.
+MOST_HELD = 200
 #: Next requests to show.
 MOST_NEXT = 20
 #: With ``FRONTIER_ORDER = "priority"`` the next request may be in any slot. Up to this number, all are
@@ -69,6 +73,13 @@ def items_of_pools(view: View) -> dict[str, Any]:
     """Return the first items of pools, without their values: at most :data:`MOST_ITEMS`."""
     items = list(Pools(view).read(most=MOST_ITEMS + 1))
     return {"items": [asdict(one) for one in items[:MOST_ITEMS]], "has_more": len(items) > MOST_ITEMS}
+
+
+def held_by(view: View, worker: str) -> dict[str, Any]:
+    """Return the leases of *worker*, those held longest first: at most :data:`MOST_HELD`."""
+    found = list(islice(Reader(view, SHOWN).held(worker), MOST_HELD + 1))
+    held = sorted(found[:MOST_HELD], key=lambda one: one.since)
+    return {"held": [as_json.held(one) for one in held], "has_more": len(found) > MOST_HELD}
 
 
 class FailedFound:

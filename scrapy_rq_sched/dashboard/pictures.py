@@ -17,7 +17,7 @@ from .answers import LONGEST
 from .cached import Cached, Made
 from .events import EventsFound
 from .frontiers import SEARCH, Frontiers
-from .lists import FailedFound, SlotsFound, items_of_pools, next_requests
+from .lists import FailedFound, SlotsFound, held_by, items_of_pools, next_requests
 
 T = TypeVar("T")
 
@@ -27,6 +27,8 @@ PICTURE, LIST = 1.0, 2.0
 PICTURES = 5
 #: Workers in a picture; and points of the history in the overview.
 MOST_WORKERS, MOMENTS = 100, 60
+#: Workers of a frontier whose leases are kept, those that were asked for last.
+MOST_SHOWN_WORKERS = 20
 #: Seconds for which a frontier that nobody looks at is kept.
 KEPT_FOR = 300.0
 #: Frontiers in the overview.
@@ -81,6 +83,7 @@ class Frontier:
         self.events = EventsFound()
         self.failed = FailedFound()
         self._slots = SlotsFound()
+        self._held: dict[str, Cached[dict[str, Any]]] = {}
         self.picture = self._cached(self._draw, PICTURE)
         self.slots = self._cached(lambda: self._slots.read(self.view()), LIST)
         self.pools = self._cached(lambda: items_of_pools(self.view()), LIST)
@@ -110,13 +113,29 @@ class Frontier:
             )
         return view
 
+    def held(self, worker: str) -> Cached[dict[str, Any]]:
+        """Return what is kept of the leases of *worker*, which must be one of the picture."""
+        if worker not in self._held:
+            while len(self._held) >= MOST_SHOWN_WORKERS:
+                del self._held[min(self._held, key=lambda name: self._held[name].asked)]
+            self._held[worker] = self._cached(lambda: held_by(self.view(), worker), LIST)
+        return self._held[worker]
+
     def forget(self) -> None:
         """Read everything again at the next request, because something was changed."""
         for cached in self._all():
             cached.forget()
 
     def _all(self) -> list[Cached[Any]]:
-        return [self.picture, self.slots, self.pools, self.failed_counts, self.next, self.audit]
+        lists: list[Cached[Any]] = [
+            self.picture,
+            self.slots,
+            self.pools,
+            self.failed_counts,
+            self.next,
+            self.audit,
+        ]
+        return [*lists, *self._held.values()]
 
     def _draw(self) -> Picture:
         view = self.view()

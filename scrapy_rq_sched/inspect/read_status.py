@@ -400,6 +400,7 @@ def _worker(name: str, alive: bool, values: list[bytes | None], held: int, meta:
         pid=whole_of(about.get("pid")),
         version=str(about.get("version", "")),
         scrapy=str(about.get("scrapy", "")),
+        log=str(about.get("log", "")),
         pages=whole_of(reported["pages"]),
         in_hand=held,
         busy=reported["busy"] == b"1",

@@ -17,6 +17,7 @@ class Worker:
     :param alive: whether its last heartbeat is within ``FRONTIER_LEASE_TIMEOUT``.
     :param host: its host, and :param pid: its process id; empty and 0 if unknown.
     :param version: its version of this package, and :param scrapy: its version of Scrapy.
+    :param log: the path of its log on its host; empty if it has no file.
     :param pages: the number of pages that it has finished.
     :param in_hand: the number of its leases.
     :param busy: whether it reads its ``start()``, or has requests that are not in Redis.
@@ -48,6 +49,7 @@ class Worker:
     place: int = 0
     items: dict[str, str] = field(default_factory=dict)
     lacks_item: bool = False
+    log: str = ""
 
 
 @dataclass(frozen=True)

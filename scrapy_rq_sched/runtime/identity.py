@@ -32,28 +32,21 @@ except PackageNotFoundError:  # run from the sources, without an installation
     VERSION = "unknown"
 
 
+#: Characters of the path of a log: readers of a description bound its size.
+LONGEST_PATH = 1000
+
+
 def worker_name() -> str:
     """Return a unique name for this worker: ``<host>-<pid>-<random>``."""
     host = re.sub(r"[^A-Za-z0-9.]+", "-", socket.gethostname()) or "host"
     return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
-def log_file(setting: str | None) -> str:
-    """Return the path of this worker's log; empty if it has none.
-
-    :param setting: Scrapy's ``LOG_FILE``. A supervisor writes a log for each of its workers.
-    """
-    if setting:
-        return str(Path(setting).absolute())
-    supervised = run.current()
-    return str(Path(supervised.report).with_suffix(".log")) if supervised and supervised.report else ""
-
-
 def about(spider: str, log: str = "") -> str:
     """Return a description of this worker for people inspecting the fleet, as a JSON object.
 
     :param spider: the spider's name.
-    :param log: the path of its log; empty if it has none.
+    :param log: the path of this worker's log; empty if it has no file.
     """
     fields = {
         "spider": spider,
@@ -62,8 +55,9 @@ def about(spider: str, log: str = "") -> str:
         "version": VERSION,
         "scrapy": scrapy.__version__,
         "python": platform.python_version(),
-        **({"log": log} if log else {}),
     }
+    if log:
+        fields["log"] = os.path.abspath(log)[:LONGEST_PATH]
     return json.dumps(fields)
 
 

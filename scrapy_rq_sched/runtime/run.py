@@ -35,6 +35,7 @@ class Run:
     :param report: the path of the worker's report.
     :param heartbeats: the file descriptor of the pipe for the worker's heartbeats; -1 without a pipe.
     :param replaces: the name of the dead worker that the process replaces, or empty.
+    :param log: the path of the worker's log.
     """
 
     id: str
@@ -43,6 +44,7 @@ class Run:
     report: str = ""
     heartbeats: int = -1
     replaces: str = ""
+    log: str = ""
 
     @property
     def environment(self) -> dict[str, str]:

@@ -39,7 +39,9 @@ class WorkerProcess:
         reader, writer = os.pipe()
         self._heartbeats = open(reader, "rb", buffering=0)  # noqa: SIM115 - until the process has ended
         os.set_blocking(reader, False)
-        run = replace(run, report=str(self._report), replaces=replaces, heartbeats=writer)
+        run = replace(
+            run, report=str(self._report), replaces=replaces, heartbeats=writer, log=str(self.log.path)
+        )
         environment = {**os.environ, **run.environment, "PYTHONUNBUFFERED": "1"}
         with self.log.path.open("ab") as output, open(writer, "wb", buffering=0):
             self._process = subprocess.Popen(  # noqa: S603 - our own arguments

@@ -116,7 +116,7 @@ def join(session: Session, line: Line) -> Opened | Waiting:
                 settings.project,
                 items_at(settings, frontier.keys),
             ),
-            identity.about(session.spider.name, identity.log_file(session.crawler.settings.get("LOG_FILE"))),
+            identity.about(session.spider.name, _log(session, run)),
             line.age,
             busy=session.is_busy,
             flush=line.may_flush,
@@ -202,3 +202,8 @@ def left(session: Session, result: Any, error: Exception | None) -> None:
     notices.last_word(session.state.local_only)
     session.notices.lost_with_worker(session.lost)
     topology.close(session.frontier.server)
+
+
+def _log(session: Session, run: supervisor.Run | None) -> str:
+    """Return the path of this worker's log: its ``LOG_FILE``, or the file of its supervisor; else empty."""
+    return str(session.crawler.settings.get("LOG_FILE") or ("" if run is None else run.log))

@@ -90,6 +90,19 @@ def test_workers_slots_and_requests_equal_the_output_of_the_commands(app: Any, r
     assert counts == [{k: one[k] for k in ("error", "count")} for one in said_counts]
 
 
+def test_a_worker_equals_the_output_of_the_commands(app: Any, shop: list[Client], redis_url: str) -> None:
+    name = shop[0].name
+    shown = get(app, f"worker?worker={name}")
+    assert shown["worker"] in printed(redis_url, "workers", "shop")
+    said = printed(redis_url, "leases", "shop", "--worker", name)
+    assert sorted(map(repr, shown["held"])) == sorted(map(repr, said))
+    assert len(shown["held"]) == shown["worker"]["in_hand"] > 0
+    assert shown["has_more"] is False
+    assert shown["log"]["lines"] == []
+    answer = ask(app, f"{API}/worker?spider=shop&worker=nobody")
+    assert (answer.status, "no such worker" in answer.error) == (404, True)
+
+
 def test_events_equal_the_output_of_the_command(app: Any, view: View, redis_url: str) -> None:
     Control(view).pause()
     shown = get(app, "events")["events"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -120,6 +121,36 @@ def test_each_tab_shows_its_list(seen: Watched) -> None:
     expect(entry.locator("pre")).to_contain_text('File "shop/prices.py", line 7, in as_cents')
     expect(seen.tab("next").locator("tbody tr")).to_have_count(20)
     expect(seen.tab("audit")).to_contain_text("No actions yet")
+
+
+def test_a_worker_has_a_page_and_can_be_stopped(
+    look: Open, make: Make, shop: list[Client], tmp_path: Path
+) -> None:
+    log = tmp_path / "w.log"
+    log.write_text("DEBUG: Crawled (200) <GET https://a.example/>\nINFO: <b>the last line</b>\n")
+    name = shop[0].name
+    about = {"host": socket.gethostname(), "pid": 1, "version": "0.1.0", "scrapy": "2.19.0", "log": str(log)}
+    shop[0].open(about=json.dumps(about))
+    seen = look(make(actions=True, logs=tmp_path))
+    page = seen.open()
+    panel = page.locator("#panel-workers")
+    panel.get_by_role("link", name=name).click()
+    expect(page).to_have_url(re.compile(f"#/s/shop/workers/{name}$"))
+    expect(panel.locator("h2")).to_have_text(name)
+    expect(panel.locator("tbody:visible tr")).to_have_count(8)
+    expect(panel.locator("tbody:visible tr").first).to_contain_text("https://")
+    expect(panel.locator(".log")).to_contain_text("<b>the last line</b>")
+    panel.get_by_role("button", name="Stop this worker").click()
+    assert f"Worker {name} of spider shop would close" in seen.confirm()
+    expect(panel.locator(".badge:visible")).to_have_text("closing")
+    assert [one.say().order for one in shop[:2]] == ["stop", ""]
+    page.reload()
+    expect(panel.locator("h2")).to_have_text(name)
+    panel.get_by_role("link", name="All workers").click()
+    expect(panel.locator("tbody:visible tr")).to_have_count(4)
+    seen.expected = ("404",)
+    page.goto(f"{seen.url}#/s/shop/workers/nobody")
+    expect(panel).to_contain_text("has no such worker")
 
 
 def test_a_url_is_explained(seen: Watched) -> None:

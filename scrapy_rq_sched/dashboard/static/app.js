@@ -69,16 +69,16 @@ function follow() {
 }
 
 function go() {
-  const [, kind, name, tab] = location.hash.split("/");
+  const [, kind, name, tab, rest] = location.hash.split("/");
   let decoded = null;
   try { decoded = kind === "s" && name ? decodeURIComponent(name) : null; } catch { /* as if there were no name */ }
-  if (page.view && decoded != null && page.view.name === decoded) { page.view.choose(tab); return; }
+  if (page.view && decoded != null && page.view.name === decoded) { page.view.choose(tab, rest); return; }
   hush();
   $("dialog").close();
   page.view = decoded == null ? overview() : spider(decoded);
   $("where").replaceChildren(...(decoded == null ? [] : [h("a", { href: "#/" }, "All spiders"), " / ", theirs(named(decoded), "b")]));
   $("main").replaceChildren(page.view.element);
-  page.view.choose?.(tab);
+  page.view.choose?.(tab, rest);
   window.scrollTo(0, 0);
   follow();
 }

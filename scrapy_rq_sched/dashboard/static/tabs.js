@@ -28,11 +28,11 @@ export function tabs(all) {
     hush();
     const hidden = tab.button.offsetLeft + tab.button.offsetWidth - bar.offsetLeft - bar.clientWidth;
     if (hidden > bar.scrollLeft || tab.button.offsetLeft - bar.offsetLeft < bar.scrollLeft) bar.scrollLeft = hidden + 12;
-    history.replaceState(null, "", `#/s/${encodeURIComponent(page.view.name)}/${tab.id}`);
+    history.replaceState(null, "", `#/s/${encodeURIComponent(page.view.name)}/${[tab.id, tab.place?.()].filter(Boolean).join("/")}`);
     refresh();
   };
   for (const tab of all) {
-    tab.button = h("button", { role: "tab", id: `tab-${tab.id}`, "aria-controls": `panel-${tab.id}`, onclick: () => select(tab) }, tab.title, h("span"));
+    tab.button = h("button", { role: "tab", id: `tab-${tab.id}`, "aria-controls": `panel-${tab.id}`, onclick: () => { tab.open?.(""); select(tab); } }, tab.title, h("span"));
     tab.note = h("p", { class: "note", role: "status", hidden: true });
     tab.panel = h("div", { role: "tabpanel", id: `panel-${tab.id}`, "aria-labelledby": `tab-${tab.id}`, tabindex: 0 }, tab.note, tab.element);
     bar.append(tab.button);
@@ -47,7 +47,12 @@ export function tabs(all) {
     select(all[next], true);
   });
   const count = (id, text) => put(all.find((tab) => tab.id === id).button.lastChild, text);
-  const choose = (id) => select(all.find((tab) => tab.id === id) ?? all[0]);
+  // A tab may have places of its own, which *open* shows: the rest of the address.
+  const choose = (id, rest = "") => {
+    const tab = all.find((one) => one.id === id) ?? all[0];
+    tab.open?.(rest);
+    select(tab);
+  };
   return { element: h("section", { class: "card details" }, bar, panels), choose, count, refresh };
 }
 

@@ -1,17 +1,78 @@
 // The workers of a spider.
 
 import { get } from "./api.js";
-import { h, table } from "./elements.js";
+import { act } from "./dialogs.js";
+import { h, keyed, link, put, table, theirs } from "./elements.js";
 import { page } from "./page.js";
 import { pager } from "./tabs.js";
 import { clean, duration, named, number, quoted } from "./text.js";
 
+const stateOf = (w) => (w.place ? `${w.place} in line` : !w.alive ? "dead" : w.told_to_stop ? "closing" : "alive");
+const stateBadge = (w) => h("span", { class: `badge ${w.place ? "calm" : !w.alive ? "bad" : w.told_to_stop ? "warn" : "good"}` }, stateOf(w));
+
+/** Return one worker: its state, what it holds, its log. */
+function oneWorker(name) {
+  let now = 0, shown = "";
+  const title = h("h2", { class: "theirs" }), badge = h("span"), facts = h("dl", { class: "facts" });
+  const stop = page.about.actions && h("button", { class: "small danger", hidden: true,
+    onclick: () => act("workers/stop", { worker: shown }, { title: `Stop ${named(shown)}?`, button: "Stop", danger: true }) }, "Stop this worker");
+  const held = table([
+    { title: "Request", lead: true, mark: (l) => [l.url, l.problem], parts: (l) => (l.url ? link(l.url) : theirs(l.problem)) },
+    { title: "Kind", text: (l) => l.kind },
+    { title: "Held for", num: true, text: (l) => (l.since ? duration(now - l.since) : "–") },
+    { title: "Deaths", num: true, hint: "How many workers died while they crawled it", text: (l) => (l.deaths ? number(l.deaths) : "–") },
+    { title: "Item", text: (l) => l.item ?? "–" },
+  ], (lease) => lease.lease);
+  const none = h("p", { class: "empty" }, "It holds no request."), more = h("p", { class: "note" }), log = h("pre", { class: "theirs log", tabindex: 0 }), note = h("p", { class: "note" });
+  const missing = h("p", { class: "empty", hidden: true });
+  const body = h("div", {}, h("div", { class: "head" }, title, badge, stop), facts, h("h3", {}, "In hand"), held.element, none, more, h("h3", {}, "Log"), note, log);
+  const element = h("div", { hidden: true }, h("p", {}, h("a", { href: `#/s/${encodeURIComponent(name)}/workers` }, "All workers")), missing, body);
+  const ago = (time) => (time ? `${duration(now - time)} ago` : "–");
+  const load = async (worker) => {
+    shown = worker;
+    let found = null;
+    try { found = await get("worker", { spider: name, worker }); } catch (error) {
+      if (error.status !== 404) throw error;
+      put(missing, clean(error.message));
+    }
+    if (shown !== worker) return;
+    missing.hidden = Boolean(found);
+    body.hidden = !found;
+    if (!found) return;
+    const w = found.worker;
+    put(title, named(w.name));
+    badge.replaceChildren(stateBadge(w));
+    if (stop) stop.hidden = !w.alive || w.told_to_stop || Boolean(w.place);
+    const rows = [
+      ["Host", w.host ? `${w.host}, process ${w.pid}` : "–"], ["Versions", w.version ? `scrapy-rq-sched ${w.version}, Scrapy ${w.scrapy}` : "–"],
+      ["Joined", ago(w.joined)], ["Last heard", ago(w.heard)], ["Pages", number(w.pages)],
+      ["Limited by", w.limit === "none" ? "–" : page.about.limits[w.limit] ?? w.limit],
+      ["Offers", w.offers.join(", ") || "–"], ["Items", Object.entries(w.items).map(([pool, item]) => `${item} of ${pool}`).join(", ") || "–"],
+    ];
+    keyed(facts, rows.flatMap(([label, text]) => [[label, "dt", label], [label, "dd", text]]), ([label, tag]) => label + tag, ([, tag]) => {
+      const cell = h(tag, { class: "theirs" });
+      return { element: cell, update: ([, , text]) => put(cell, clean(text)) };
+    });
+    held.show(found.held);
+    held.element.hidden = !found.held.length;
+    none.hidden = found.held.length > 0;
+    more.hidden = !found.has_more;
+    put(more, `The first ${number(found.held.length)} requests.`);
+    note.hidden = !found.log.problem && !w.log;
+    put(note, clean([w.log, found.log.problem].filter(Boolean).join(". ")));
+    log.hidden = !found.log.lines.length;
+    put(log, clean(found.log.lines.join("\n")));
+  };
+  return { element, load, show: (status) => { now = status.now; } };
+}
+
 export function workersTab(name) {
-  let now = 0, offset = 0;
+  let now = 0, offset = 0, opened = "";
   const PAGE = 50;
+  const to = (worker) => `#/s/${encodeURIComponent(name)}/workers/${encodeURIComponent(worker)}`;
   const columns = [
-    { title: "Worker", lead: true, text: (w) => named(w.name) },
-    { title: "State", mark: (w) => [w.alive, w.told_to_stop, w.place], parts: (w) => h("span", { class: `badge ${w.place ? "calm" : !w.alive ? "bad" : w.told_to_stop ? "warn" : "good"}` }, w.place ? `${w.place} in line` : !w.alive ? "dead" : w.told_to_stop ? "closing" : "alive") },
+    { title: "Worker", lead: true, mark: (w) => w.name, parts: (w) => h("a", { class: "theirs", href: to(w.name) }, named(w.name)) },
+    { title: "State", mark: (w) => [w.alive, w.told_to_stop, w.place], parts: stateBadge },
     { title: "Host", text: (w) => (w.host ? `${w.host} (${w.pid})` : "–") },
     { title: "Pages", num: true, text: (w) => number(w.pages) },
     { title: "In hand", num: true, hint: "The requests that the worker holds, and has not finished yet", text: (w) => number(w.in_hand) },
@@ -19,14 +80,22 @@ export function workersTab(name) {
     { title: "Joined", text: (w) => (w.joined ? `${duration(now - w.joined)} ago` : "–") },
     { title: "Last heard", text: (w) => (w.heard ? `${duration(now - w.heard)} ago` : "–") },
   ];
-  const shown = table(columns, (worker) => worker.name), pages = pager(PAGE, (to) => { offset = to; page.view.refresh(); });
+  const shown = table(columns, (worker) => worker.name), pages = pager(PAGE, (place) => { offset = place; page.view.refresh(); });
   const empty = h("p", { class: "empty" }, `No worker is running. Start one: scrapy crawl ${quoted(clean(name))}`);
+  const all = h("div", {}, shown.element, empty, pages.element), one = oneWorker(name);
   const load = async () => {
+    all.hidden = Boolean(opened);
+    one.element.hidden = !opened;
+    if (opened) { await one.load(opened); return; }
     const { workers, total } = await get("workers", { spider: name, offset, limit: PAGE });
     shown.show(workers);
     pages.show(offset, total);
     empty.hidden = total > 0;
     shown.element.hidden = !total;
   };
-  return { id: "workers", title: "Workers", element: h("div", {}, shown.element, empty, pages.element), load, show: (status) => { now = status.now; } };
+  const open = (place) => { try { opened = decodeURIComponent(place); } catch { opened = ""; } };
+  return {
+    id: "workers", title: "Workers", element: h("div", {}, all, one.element), load, open, place: () => encodeURIComponent(opened),
+    show: (status) => { now = status.now; one.show(status); },
+  };
 }

@@ -1,0 +1,64 @@
+"""The last lines of the logs of workers on this machine.
+
+A path in Redis may have been written by anybody who can write there. So only files below a folder that the
+operator has named are read, and only by workers' descriptions that name this host.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+from typing import Any
+
+from ..inspect import Worker
+
+#: Bytes that are read from the end of a log, lines that are shown, and characters of each.
+MOST_BYTES, MOST_LINES, LONGEST_LINE = 32_768, 40, 500
+
+
+class Logs:
+    """Reads logs below *folder*; None: no logs."""
+
+    def __init__(self, folder: str | os.PathLike[str] | None) -> None:
+        self._folder = None if folder is None else Path(folder).resolve()
+
+    def tail(self, worker: Worker) -> dict[str, Any]:
+        """Return the last ``lines`` of the log of *worker*, and the ``problem`` if it cannot be read."""
+        if not worker.log:
+            return _without("This worker has no log file: set LOG_FILE, or use scrapy frontier crawl")
+        if self._folder is None:
+            return _without("To see logs of this machine here, start the dashboard with --logs FOLDER")
+        if worker.host != socket.gethostname():
+            return _without(f"The log is on another host, {worker.host}")
+        try:
+            path = Path(worker.log).resolve(strict=True)
+            if not path.is_relative_to(self._folder):
+                return _without(f"The log is not below {self._folder}, the folder of --logs")
+            return {"lines": _last_lines(path), "problem": ""}
+        except (
+            OSError,
+            ValueError,
+            RuntimeError,
+        ) as error:  # gone, not allowed; NUL in a path; a loop of links
+            return _without(f"The log cannot be read: {getattr(error, 'strerror', None) or error}")
+
+
+def _without(problem: str) -> dict[str, Any]:
+    return {"lines": [], "problem": problem}
+
+
+def _last_lines(path: Path) -> list[str]:
+    # A link that has taken the file's place since, or a pipe, is not followed.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    with open(descriptor, "rb") as file:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError("it is not a file")
+        file.seek(max(0, about.st_size - MOST_BYTES))
+        text = file.read(MOST_BYTES).decode("utf-8", "replace")
+    lines = text.splitlines()
+    # The first one may have lost its beginning.
+    whole = lines[1:] if about.st_size > MOST_BYTES else lines
+    return [line[:LONGEST_LINE] for line in whole[-MOST_LINES:]]
