@@ -82,7 +82,7 @@ def create_app(
     open_metrics: bool = False,
     is_closing: Callable[[], bool] = lambda: False,
     max_streams: int = MOST_STREAMS,
-    logs: str | os.PathLike[str] | None = None,
+    logs: str | None = None,
 ) -> ASGIApp:
     """Return the dashboard as an ASGI application. It runs on asyncio.
 

@@ -21,7 +21,7 @@ MOST_BYTES, MOST_LINES, LONGEST_LINE = 32_768, 40, 500
 class Logs:
     """Reads logs below *folder*; None: no logs."""
 
-    def __init__(self, folder: str | os.PathLike[str] | None) -> None:
+    def __init__(self, folder: str | None) -> None:
         self._folder = None if folder is None else Path(folder).resolve()
 
     def tail(self, worker: Worker) -> dict[str, Any]:

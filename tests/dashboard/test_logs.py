@@ -30,7 +30,7 @@ def worker(path: Path | str, host: str = "") -> Worker:
 
 
 def test_the_last_lines_of_a_log_are_read(folder: Path) -> None:
-    assert Logs(folder).tail(worker(folder / "1.log")) == {"lines": ["one", "two"], "problem": ""}
+    assert Logs(str(folder)).tail(worker(folder / "1.log")) == {"lines": ["one", "two"], "problem": ""}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_the_last_lines_of_a_log_are_read(folder: Path) -> None:
     ],
 )
 def test_nothing_but_a_file_below_the_folder_is_read(folder: Path, name: str, problem: str) -> None:
-    found = Logs(folder).tail(worker(f"{folder}/{name}" if not name.startswith("/") else name))
+    found = Logs(str(folder)).tail(worker(f"{folder}/{name}" if not name.startswith("/") else name))
     assert found["lines"] == []
     assert problem in found["problem"]
 
@@ -55,14 +55,14 @@ def test_nothing_but_a_file_below_the_folder_is_read(folder: Path, name: str, pr
 def test_no_log_is_read_without_a_folder_or_for_another_host(folder: Path) -> None:
     path = folder / "1.log"
     assert "--logs" in Logs(None).tail(worker(path))["problem"]
-    assert "another host" in Logs(folder).tail(worker(path, "elsewhere"))["problem"]
-    assert "no log file" in Logs(folder).tail(worker(""))["problem"]
+    assert "another host" in Logs(str(folder)).tail(worker(path, "elsewhere"))["problem"]
+    assert "no log file" in Logs(str(folder)).tail(worker(""))["problem"]
 
 
 def test_of_a_long_log_only_the_end_is_read(folder: Path) -> None:
     path = folder / "1.log"
     path.write_text("x" * MOST_BYTES + "\n" + "y" * 2000 + "\n" + "".join(f"{n}\n" for n in range(30)))
-    lines = Logs(folder).tail(worker(path))["lines"]
+    lines = Logs(str(folder)).tail(worker(path))["lines"]
     assert (lines[-1], len(lines[0]), len(lines)) == ("29", LONGEST_LINE, 31)
     path.write_text("".join(f"{n}\n" for n in range(9000)))
-    assert len(Logs(folder).tail(worker(path))["lines"]) == MOST_LINES
+    assert len(Logs(str(folder)).tail(worker(path))["lines"]) == MOST_LINES

@@ -131,7 +131,7 @@ def test_a_worker_has_a_page_and_can_be_stopped(
     name = shop[0].name
     about = {"host": socket.gethostname(), "pid": 1, "version": "0.1.0", "scrapy": "2.19.0", "log": str(log)}
     shop[0].open(about=json.dumps(about))
-    seen = look(make(actions=True, logs=tmp_path))
+    seen = look(make(actions=True, logs=str(tmp_path)))
     page = seen.open()
     panel = page.locator("#panel-workers")
     panel.get_by_role("link", name=name).click()

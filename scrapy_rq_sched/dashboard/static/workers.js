@@ -61,7 +61,10 @@ function oneWorker(name) {
     note.hidden = !found.log.problem && !w.log;
     put(note, clean([w.log, found.log.problem].filter(Boolean).join(". ")));
     log.hidden = !found.log.lines.length;
+    // The latest line is in sight, unless somebody has scrolled up.
+    const isAtEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 4;
     put(log, clean(found.log.lines.join("\n")));
+    if (isAtEnd) log.scrollTop = log.scrollHeight;
   };
   return { element, load, show: (status) => { now = status.now; } };
 }
