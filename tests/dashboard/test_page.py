@@ -158,7 +158,7 @@ def test_a_url_is_explained(seen: Watched) -> None:
     page.locator("input[name=url]").fill("https://www.books.example/page/300")
     page.get_by_role("button", name="Explain").click()
     expect(page.locator(".verdict")).to_contain_text("It will be crawled when its turn comes")
-    expect(page.locator(".facts")).to_contain_text("in slot www.books.example")
+    expect(page.locator("#panel-explain .facts")).to_contain_text("in slot www.books.example")
 
 
 def test_a_chart_begins_at_its_first_sample(look: Open, make: Make, server: redis.Redis) -> None:
