@@ -8,14 +8,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from scrapy import Spider
-from scrapy.utils.misc import load_object
 
 from ..errors import InspectionError
 from ..inspect import View
 from ..inspect.operations.operation import Advance, Observer, Operation, Outcome
+from ..inspect.project_spiders import ProjectSpiders
 from .output import Output
 
 
@@ -33,34 +34,53 @@ class Context:
     redis_key: str | None = None
     #: The client of the last frontier that was read.
     server: Any = None
+    _has_warned: bool = False
+
+    @cached_property
+    def project(self) -> ProjectSpiders:
+        """The project's spiders, without those of files that cannot be imported."""
+        return ProjectSpiders(self.settings)
 
     def spiders(self) -> list[str]:
         """Return the names of the project's spiders; outside a project, an empty list."""
-        return sorted(self._spider_loader().list())
-
-    def _spider_loader(self) -> Any:
-        # Scrapy 2.13.0 lacks the function for this.
-        return load_object(self.settings["SPIDER_LOADER_CLASS"]).from_settings(self.settings.frozencopy())
+        self.warn_of_broken_files()
+        return self.project.list()
 
     def spidercls(self, spider: str) -> type[Spider] | None:
         """Return the class of the spider called *spider*; None if the project has none."""
-        loader = self._spider_loader()
-        return loader.load(spider) if spider in loader.list() else None
+        return self.project.load(spider)
+
+    def warn_of_broken_files(self) -> None:
+        """Print once a line for each file of the project that cannot be imported."""
+        if not self._has_warned:
+            for problem in self.project.problems:
+                self.output.warn(f"{problem}. This command goes on without its spiders")
+        self._has_warned = True
+
+    def no_spider(self, sentence: str, list_of: str = "Its") -> InspectionError:
+        """Return the error for a spider that does not exist.
+
+        :param sentence: says where there is no such spider.
+        :param list_of: the word before *spiders*, in the list of those that the project has.
+        """
+        known = self.project.list()
+        sentences = [sentence, *([f"{list_of} spiders: {', '.join(known)}"] if known else [])]
+        if self.project.problems:
+            sentences += [*self.project.problems, "Correct this, if it should have the spider"]
+        return InspectionError(". ".join(sentences))
 
     def view(self, spider: str) -> View:
         """Return the frontier of the spider called *spider*.
 
         :raises InspectionError: if neither the project nor Redis knows this spider.
         """
-        names = self.spiders()
         spidercls = self.spidercls(spider)
         view = View.from_settings(self.settings, spider, spidercls, self.redis_key)
         self.server = view.server
-        if names and spidercls is None and not view.exists:
-            known = ", ".join(names)
-            raise InspectionError(
-                f"Neither this project nor Redis has a spider {spider!r}. The project's spiders: {known}"
-            )
+        is_project = self.project.list() or self.project.problems
+        if is_project and spidercls is None and not view.exists:
+            raise self.no_spider(f"Neither this project nor Redis has a spider {spider!r}", "The project's")
+        self.warn_of_broken_files()
         return view
 
 

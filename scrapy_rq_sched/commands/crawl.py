@@ -120,16 +120,19 @@ class Crawl(Action):
         """
         spidercls = context.spidercls(opts.spider)
         if spidercls is None:
-            known = ", ".join(context.spiders())
+            if context.project.list() or context.project.problems:
+                raise context.no_spider(f"This project has no spider {opts.spider!r}")
             raise InspectionError(
-                f"This project has no spider {opts.spider!r}. Its spiders: {known}"
-                if known
-                else f"There is no spider {opts.spider!r} here: this folder is not in a Scrapy project"
+                f"There is no spider {opts.spider!r} here: this folder is not in a Scrapy project"
             )
         project = Project(context.settings, spidercls)
         base = Path(data_path(f"frontier/{quote(opts.spider, safe='')}", createdir=True)).resolve()
         own_arguments = [f"{name}={value}" for name, value in opts.spider_arguments.items()]
         arguments = Arguments(opts.spider, opts.set, own_arguments)
+        if context.project.problems:
+            context.warn_of_broken_files()
+            # Scrapy's loader in a worker would fail at the broken file.
+            arguments.set("SPIDER_MODULES", spidercls.__module__)
         _set_redis(context, project, opts, arguments)
         if not project.has_our_scheduler:
             arguments.set("SCHEDULER", "scrapy_rq_sched.Scheduler")

@@ -123,6 +123,7 @@ class Dashboard(Action):
             backlog=ACCEPTED_AT_ONCE,
         )
         server = Server(config)
+        context.warn_of_broken_files()
         with _listen(opts.host, opts.port) as listening:
             port = listening.getsockname()[1]
             # A proxy opens it to other machines, too.

@@ -44,6 +44,7 @@ class Doctor(Action):
         """
         spider = opts.spider or ""
         spidercls = context.spidercls(spider) if spider else None
+        context.warn_of_broken_files()
         found = []
         for finding in examine(context.settings, lambda: _views(context, spider), spider, spidercls):
             found.append(finding)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import defaultdict
@@ -10,13 +11,15 @@ from dataclasses import replace
 from typing import Any
 
 from scrapy import Spider
-from scrapy.utils.misc import load_object
 
 from .. import connection
 from ..assembly.keys import load_keys
 from ..errors import FrontierError
 from ..inspect import View, find_frontiers
+from ..inspect.project_spiders import ProjectSpiders
 from ..settings import FrontierSettings
+
+logger = logging.getLogger(__name__)
 
 #: Seconds between two searches for frontiers, at least.
 SEARCH = 30.0
@@ -39,7 +42,9 @@ class Frontiers:
         self._redis_key = redis_key
         self._server = connection.get_client(settings)
         self._read = FrontierSettings.from_settings(settings)
-        self._loader = load_object(settings["SPIDER_LOADER_CLASS"]).from_settings(settings.frozencopy())
+        self._loader = ProjectSpiders(settings)
+        for problem in self._loader.problems:
+            logger.warning("%s. The page is without its spiders", problem)
         self._lock = threading.Lock()
         self._views: dict[str, View] = {}
         self._searched = -SEARCH
@@ -134,4 +139,4 @@ class Frontiers:
         return load_keys(self._read, self._server, spider).requests
 
     def _class(self, spider: str) -> type[Spider] | None:
-        return self._loader.load(spider) if spider in self._loader.list() else None
+        return self._loader.load(spider)
