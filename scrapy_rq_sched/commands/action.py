@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 from scrapy import Spider
 
+from .. import connection
 from ..errors import InspectionError
 from ..inspect import View
 from ..inspect.operations.operation import Advance, Observer, Operation, Outcome
@@ -68,6 +69,10 @@ class Context:
         if self.project.problems:
             sentences += [*self.project.problems, "Correct this, if it should have the spider"]
         return InspectionError(". ".join(sentences))
+
+    def describe(self, error: connection.RedisError) -> str:
+        """Return one line about *error*: which Redis failed, how, and what to do."""
+        return connection.describe_error(self.server or connection.get_client(self.settings), error)
 
     def view(self, spider: str) -> View:
         """Return the frontier of the spider called *spider*.

@@ -207,8 +207,7 @@ class Command(ScrapyCommand):
         except FrontierError as error:
             self._refuse(output, str(error))
         except connection.RedisError as error:
-            server = context.server or connection.get_client(self.settings)
-            self._refuse(output, connection.describe_error(server, error))
+            self._refuse(output, context.describe(error))
         except KeyboardInterrupt as error:
             self._refuse(output, str(error) or "interrupted", 130)
         except BrokenPipeError:

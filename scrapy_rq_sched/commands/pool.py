@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Collection, Iterable
 from dataclasses import asdict
-from typing import Any
 
 from ..errors import InspectionError, shown
 from ..inspect import View
@@ -15,9 +14,9 @@ from ..inspect.operations.pools import add_items, remove_items, rest_item, retir
 from ..inspect.pools import Item, Pools
 from .action import Change, Context
 from .formats import duration, number
-from .output import Styled, Table
+from .output import Part, Styled, Table
 from .periods import seconds_in, whole
-from .status import add_watch, watch
+from .watch import Picture, add_watch, watch
 
 #: How many items are shown by default.
 SHOWN = 100
@@ -83,7 +82,14 @@ class PoolAction(Change):
         names = opts.words[1:] if opts.words[:1] == [_LIST] else opts.words
         pools = Pools(context.view(opts.spider))
         _check(pools, names)
-        watch(context, opts, lambda draw: self._show(context, opts, pools, names, draw))
+        most = opts.count or SHOWN
+        picture = Picture(
+            # One more shows that there are more.
+            lambda: list(pools.read(names, opts.count if opts.json else most + 1)),
+            asdict,
+            lambda found: _parts(found, most, names, opts.spider),
+        )
+        watch(context, opts, picture)
 
     def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
         """Prepare the change."""
@@ -103,23 +109,14 @@ class PoolAction(Change):
             raise InspectionError(f"TIME must be a period such as 30s, 10m, 2h or 1d, not {time!r}")
         return rest_item(view, pool, name, seconds, "".join(reason), duration(seconds))
 
-    def _show(
-        self, context: Context, opts: argparse.Namespace, pools: Pools, names: Collection[str], draw: Any
-    ) -> None:
-        if opts.json:
-            for item in pools.read(names, opts.count):
-                context.output.json(asdict(item))
-            return
-        most = opts.count or SHOWN
-        found = list(pools.read(names, most + 1))
-        if not found:
-            draw("These pools have no items" if names else f"No pool of spider {opts.spider} has items")
-            return
-        table = items_table(found[:most])
-        if len(found) > most:
-            draw(table, f"There are more items. To show {number(10 * most)}: -n {10 * most}")
-        else:
-            draw(table)
+
+def _parts(found: list[Item], most: int, names: Collection[str], spider: str) -> list[Part]:
+    if not found:
+        return ["These pools have no items" if names else f"No pool of spider {spider} has items"]
+    table = items_table(found[:most])
+    if len(found) <= most:
+        return [table]
+    return [table, f"There are more items. To show {number(10 * most)}: -n {10 * most}"]
 
 
 def items_table(items: Iterable[Item]) -> Table:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 from heapq import nlargest
-from typing import Any
 
 from ..codec.pools import shown_place
 from ..codec.slot_rules import FIELDS
@@ -18,7 +17,7 @@ from .action import Change, Context
 from .formats import duration, number
 from .output import Table
 from .periods import seconds_in, whole
-from .status import add_watch, watch
+from .watch import Picture, add_watch, watch
 
 #: How many slots are shown by default.
 MOST = 50
@@ -71,7 +70,15 @@ class SlotsAction(Change):
             raise InspectionError(f"Give {', '.join(CHANGES)} with --dry-run: a list changes nothing")
         slots = Slots(context.view(opts.spider))
         names = [slots.find(text)[0] for text in opts.what] or None
-        watch(context, opts, lambda draw: self._show(context, opts, slots, names, draw))
+        has_none = (
+            f"No slot of spider {opts.spider} {'is blocked' if opts.blocked else 'has waiting requests'}"
+        )
+        picture = Picture(
+            lambda: _read(slots, names, opts),
+            as_json.slot,
+            lambda found: [slots_table(found) if found else has_none],
+        )
+        watch(context, opts, picture)
 
     def operation(self, view: View, opts: argparse.Namespace, observer: Observer) -> Operation:
         """Prepare the change."""
@@ -87,27 +94,14 @@ class SlotsAction(Change):
             return (reset_slot if verb == "reset" else unblock_slot)(view, slot)
         raise InspectionError(f"Usage: scrapy frontier slots SPIDER {CHANGES[verb]}")
 
-    def _show(
-        self, context: Context, opts: argparse.Namespace, slots: Slots, names: list[str] | None, draw: Any
-    ) -> None:
-        found: Iterable[SlotStatus] = slots.read(slots.with_state() if opts.blocked and not names else names)
-        if opts.blocked:
-            found = (one for one in found if one.blocked_for)
-        shown = (
-            nlargest(opts.top, found, key=lambda one: (one.waiting, one.slot))
-            if names is None
-            else list(found)
-        )
-        if opts.json:
-            for one in shown:
-                context.output.json(as_json.slot(one))
-            return
-        if not shown:
-            draw(
-                f"No slot of spider {opts.spider} {'is blocked' if opts.blocked else 'has waiting requests'}"
-            )
-            return
-        draw(slots_table(shown))
+
+def _read(slots: Slots, names: list[str] | None, opts: argparse.Namespace) -> list[SlotStatus]:
+    found: Iterable[SlotStatus] = slots.read(slots.with_state() if opts.blocked and not names else names)
+    if opts.blocked:
+        found = (one for one in found if one.blocked_for)
+    if names is None:
+        return nlargest(opts.top, found, key=lambda one: (one.waiting, one.slot))
+    return list(found)
 
 
 def slots_table(slots: Iterable[SlotStatus]) -> Table:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Any
 
+from ..inspect import Status as Found
 from ..inspect import View, as_json, find_frontiers, read_status
 from ..inspect.history import with_last_crawl
 from .action import Action, Context
-from .status_text import status_text, statuses_table, workers_table
+from .output import Part
+from .status_text import status_line, status_text, statuses_table, workers_table
+from .watch import Picture, add_watch, watch
 
-#: Seconds between two drawings.
-INTERVAL = 1.0
-#: How to leave a live view.
-LEAVE = "Ctrl-C leaves this view, and changes nothing"
+NO_FRONTIER = "This Redis has no frontier: no worker has joined a crawl, or all crawls are finished"
 
 
 class Status(Action):
@@ -44,23 +40,8 @@ class Status(Action):
         """Show it, once or until Ctrl-C."""
         # Without a spider, the frontiers are searched for each time.
         views = [context.view(opts.spider)] if opts.spider else None
-        watch(context, opts, lambda draw: self._show(context, opts, views, draw))
-
-    def _show(self, context: Context, opts: argparse.Namespace, views: list[View] | None, draw: Any) -> None:
-        found = all_views(context) if views is None else views
-        statuses = [with_last_crawl(view, read_status(view)) for view in found]
-        if views is None:
-            # Of the project's spiders, only those with seeds or with a crawl.
-            statuses = [status for status in statuses if status.state != "new" or status.seeds]
-        if opts.json:
-            for status in statuses:
-                context.output.json(as_json.status(status))
-        elif opts.spider:
-            draw(*status_text(statuses[0]))
-        elif statuses:
-            draw(statuses_table(statuses))
-        else:
-            draw("This Redis has no frontier: no worker has joined a crawl, or all crawls are finished")
+        parts = (lambda found: status_text(found[0])) if opts.spider else _overview
+        watch(context, opts, Picture(lambda: _statuses(context, views), as_json.status, parts, _lines))
 
 
 class Workers(Action):
@@ -87,38 +68,22 @@ class Workers(Action):
             context.output.say(f"Spider {opts.spider} has no workers")
 
 
-def add_watch(parser: argparse.ArgumentParser) -> None:
-    """Add the option ``--watch`` to *parser*."""
-    parser.add_argument(
-        "--watch",
-        nargs="?",
-        type=seconds,
-        const=INTERVAL,
-        metavar="SECONDS",
-        help=f"show it repeatedly, every SECONDS (default: {INTERVAL:g}), until Ctrl-C",
-    )
+def _statuses(context: Context, views: list[View] | None) -> list[Found]:
+    """Return the status of each of *views*; None: of all frontiers."""
+    found = all_views(context) if views is None else views
+    statuses = [with_last_crawl(view, read_status(view)) for view in found]
+    if views is None:
+        # Of the project's spiders, only those with seeds or with a crawl.
+        statuses = [status for status in statuses if status.state != "new" or status.seeds]
+    return statuses
 
 
-def watch(context: Context, opts: argparse.Namespace, show: Callable[[Any], None]) -> None:
-    """Call *show* once; with ``--watch``, repeatedly until Ctrl-C."""
-    if not opts.watch:
-        show(context.output.show)
-        return
-    with suppress(KeyboardInterrupt), context.output.live(LEAVE, redraws=not opts.json) as draw:
-        while True:
-            show(draw)
-            time.sleep(opts.watch)
+def _overview(statuses: list[Found]) -> list[Part]:
+    return [statuses_table(statuses) if statuses else NO_FRONTIER]
 
 
-def seconds(text: str) -> float:
-    """Return the interval of ``--watch``."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.1 <= value <= 3600:
-        raise argparse.ArgumentTypeError(f"must be a number from 0.1 to 3600, not {text!r}")
-    return value
+def _lines(statuses: list[Found]) -> list[str]:
+    return [status_line(status) for status in statuses] or [NO_FRONTIER]
 
 
 def all_views(context: Context) -> list[View]:

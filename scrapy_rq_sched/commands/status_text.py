@@ -105,6 +105,23 @@ def status_text(status: Status) -> list[Part]:
     return [Fields(pairs)]
 
 
+def status_line(status: Status) -> str:
+    """Return how a crawl stands, in one line."""
+    last = status.last_crawl if status.state == "finished" else None
+    left = time_left(status)
+    parts = [
+        counted(status.pages or (last.pages if last else 0), "page"),
+        *([f"{rate(status.per_second)} a second"] if status.alive else []),
+        f"{number(status.waiting)} waiting",
+        f"{number(status.leased)} leased",
+        f"{number(status.failed)} failed",
+        counted(status.alive, "worker"),
+        *([f"{left} left"] if left else []),
+        *([] if status.limit == "none" else [f"limited by {status.limit}"]),
+    ]
+    return f"{status.spider} {status.state}: {', '.join(parts)}"
+
+
 def workers_table(status: Status) -> Table:
     """Return a table with a row for each worker."""
     workers = (*status.workers, *status.in_line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from scrapy_rq_sched.embedded import PrivateRedis, free_port
 
 from ..project.crawls.graph import page_url
 from ..support.crawl import PROJECT, Fleet, run_python, wait_until
+from ..support.proxy import Proxy
 from ..support.topologies import with_login
 from .test_security import SECRET, acl_rule
 
@@ -110,9 +112,39 @@ def test_the_status_is_watched_until_ctrl_c(url: str) -> None:
     assert watched.stdout is not None
     lines = iter(watched.stdout.readline, "")
     for _ in range(3):
-        assert any(line.startswith("pages") for line in lines), "it has ended"
+        line = next(lines, "it has ended")
+        assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d graph crawling: [\d,]+ pages, ", line), line
     watched.send_signal(2)
     _, errors = watched.communicate(timeout=10)
+    assert (watched.returncode, errors) == (0, "")
+
+
+@pytest.mark.long
+def test_a_watched_status_goes_on_after_an_outage(url: str) -> None:
+    with Proxy(url) as proxy:
+        watched = subprocess.Popen(
+            [sys.executable, "-m", "scrapy", "frontier", "status", "graph", "--watch", "0.2"],
+            cwd=PROJECT,
+            env={**os.environ, "REDIS_URL": proxy.url},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert watched.stdout is not None
+        lines = iter(watched.stdout.readline, "")
+        for begin, expected in (
+            (proxy.go, "graph crawling: "),
+            (proxy.refuse, "Redis is away for "),
+            (proxy.go, "graph crawling: "),
+            (proxy.stall, "it has not answered yet"),
+            (proxy.go, "graph crawling: "),
+        ):
+            begin()
+            if begin == proxy.refuse:
+                proxy.cut()
+            assert any(expected in line for line in lines), "it has ended"
+        watched.send_signal(2)
+        _, errors = watched.communicate(timeout=20)
     assert (watched.returncode, errors) == (0, "")
 
 
