@@ -9,7 +9,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +25,7 @@ from ..errors import FrontierError, InspectionError
 from ..inspect import Status, View, read_status
 from ..inspect.cause import is_unreachable
 from ..inspect.entries import read_requests
+from ..inspect.history import with_last_crawl
 from ..inspect.wording import counted
 from ..supervise import report
 from ..supervise.arguments import Arguments, Project, says_where_redis_is
@@ -33,7 +34,7 @@ from ..supervise.liveness import LEASES, Evidence, Limits
 from ..supervise.redis_thread import RedisThread
 from ..supervise.supervisor import Supervisor
 from ..supervise.worker_process import is_alive
-from . import crawl_end, own_redis
+from . import crawl_end, own_redis, watch
 from .action import Action, Context
 from .crawl_end import Ended
 from .crawl_view import Screen
@@ -321,7 +322,7 @@ def _make_room(base: Path) -> None:
 
 def _status(view: Any) -> Status | str:
     try:
-        return read_status(view)
+        return with_last_crawl(view, read_status(view))
     except connection.RedisError as error:
         return connection.describe_error(view.server, error)
     except FrontierError as error:
@@ -376,7 +377,7 @@ def _watch(
     """Watch the workers until all have ended; return the number of the crawl; 0 if it is unknown."""
     number = 0
     with screen.drawn():
-        asked, status = 0.0, None
+        asked, drawn, status = 0.0, 0.0, None
         while not supervisor.is_over:
             supervisor.step()
             while supervisor.requests_to_end < min(2, pressed()):
@@ -387,12 +388,21 @@ def _watch(
                     if supervisor.requests_to_end == 1
                     else "The workers close at once"
                 )
-            if status is None and time.monotonic() - asked >= screen.interval:
-                asked, status = time.monotonic(), find_status()
+            now = time.monotonic()
+            if status is None and now - asked >= screen.interval:
+                asked, drawn, status = now, now, find_status()
             if status is not None and status.done():
                 found, status = status.result(), None
                 if not isinstance(found, str) and found.alive:
                     number = found.run
                 screen.draw(supervisor, found)
+            elif status is not None and now - asked >= watch.PATIENCE and now - drawn >= screen.interval:
+                drawn = now
+                screen.draw(supervisor, "")
             time.sleep(STEP)
+        if supervisor.is_finished:
+            status = find_status()
+            wait([status], watch.PATIENCE)
+            if status.done():
+                screen.draw(supervisor, status.result())
     return number

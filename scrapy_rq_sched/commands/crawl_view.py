@@ -17,9 +17,12 @@ from .formats import number, rate
 from .output import Fields, Part, Styled
 from .states import in_state
 from .status_text import items_and_errors, limit, pace, pages, progress, time_left
+from .watch import Absence
 
 #: Seconds between two drawings on a terminal, and between two lines elsewhere.
 REDRAW, LINE = 1.0, 10.0
+#: The states of a crawl that begins no page because an operator has said so.
+_HELD_UP = ("paused", "draining", "stopping")
 #: How to leave.
 LEAVE = "Ctrl-C: the workers finish the requests they have begun, and close. Twice: they close at once"
 
@@ -32,6 +35,8 @@ class Screen:
         self._log = folder / "supervisor.log"
         self._draw: Callable[..., None] = context.output.show
         self._has_begun = False
+        self._last: Status | None = None
+        self._absence = Absence()
         self._log_problem = ""
         self.interval = REDRAW if self._output.redraws else LINE
         self._output.say(
@@ -67,28 +72,45 @@ class Screen:
     def draw(self, supervisor: Supervisor, status: Status | str) -> None:
         """Show the progress of the crawl.
 
-        :param status: how the crawl stands, or why Redis does not answer.
+        :param status: how the crawl stands, or why Redis does not answer: then the last progress stays.
         """
-        if not isinstance(status, str):
-            status = self._of_this_crawl(supervisor, status)
-        if self._output.redraws:
-            self._print(self._draw, Fields(pairs_of(supervisor, status)))
-        elif isinstance(status, str):
-            self._print(self._output.say, status)
+        away = ""
+        if isinstance(status, str):
+            away = self._absence.text(status)
         else:
-            self._print(self._output.say, f"{time.strftime('%H:%M:%S')} {line_of(supervisor, status)}")
+            self._absence.over()
+            self._last = self._of_this_crawl(supervisor, status)
+        if self._output.redraws:
+            pairs = [("workers", _here(supervisor))]
+            if self._last is not None:
+                pairs = pairs_of(supervisor, self._last)
+            self._print(self._draw, Fields(pairs + ([("Redis", away)] if away else [])))
+            return
+        line = f"Redis is {away}"
+        if not away and self._last is not None:
+            line = line_of(supervisor, self._last)
+        self._print(self._output.say, f"{time.strftime('%H:%M:%S')} {line}")
 
     def _of_this_crawl(self, supervisor: Supervisor, status: Status) -> Status:
         """Return *status* without the pages of a finished earlier crawl, until a worker has joined."""
         is_old = status.state == "finished" and not status.alive and not supervisor.reasons
         self._has_begun = self._has_begun or not is_old
-        return status if self._has_begun else replace(status, state="new", pages=0, items=0, errors=0)
+        if not self._has_begun:
+            return replace(status, state="new", pages=0, items=0, errors=0)
+        if status.state != "finished" or status.pages:
+            return status
+        # The keys of a finished crawl are removed.
+        last = status.last_crawl if supervisor.is_finished else self._last
+        if last is None:
+            return status
+        return replace(status, pages=last.pages, items=last.items, errors=last.errors)
 
 
 def line_of(supervisor: Supervisor, status: Status) -> str:
     """Return how the crawl stands, in one line."""
     speed = [f"{rate(status.per_second)} a second"] if status.alive else []
     parts = [
+        *([status.state] if status.state in _HELD_UP else []),
         counted(status.pages, "page"),
         *speed,
         f"{number(status.waiting)} waiting",
@@ -98,11 +120,8 @@ def line_of(supervisor: Supervisor, status: Status) -> str:
     return ", ".join(parts) + ("" if status.limit == "none" else f", limited by {status.limit}")
 
 
-def pairs_of(supervisor: Supervisor, status: Status | str) -> list[tuple[str, str]]:
+def pairs_of(supervisor: Supervisor, status: Status) -> list[tuple[str, str]]:
     """Return the names and values of the live view."""
-    workers = f"{supervisor.running} here"
-    if isinstance(status, str):
-        return [("Redis", Styled(status, "red")), ("workers", workers)]
     elsewhere = status.alive - supervisor.running
     # A worker's errors are in Redis with its next exchange, and its log is here at once.
     status = replace(status, errors=max(status.errors, supervisor.errors))
@@ -111,12 +130,22 @@ def pairs_of(supervisor: Supervisor, status: Status | str) -> list[tuple[str, st
     is_removed = status.state == "finished" and not status.pages
     return [
         ("state", in_state(status.state)),
-        *progress(status),
+        *(_all_done(status) if status.state == "finished" else progress(status)),
         # The keys of a finished crawl are removed.
         *([] if is_removed else [("pages", pages(status)), items, ("waiting", number(status.waiting))]),
-        ("workers", workers + (f", {elsewhere} on other machines" if elsewhere > 0 else "")),
+        ("workers", _here(supervisor) + (f", {elsewhere} on other machines" if elsewhere > 0 else "")),
         errors,
         *([("time left", left)] if left else []),
         *limit(status),
         *pace(status),
     ]
+
+
+def _here(supervisor: Supervisor) -> str:
+    return f"{supervisor.running} here"
+
+
+def _all_done(status: Status) -> list[tuple[str, str]]:
+    if not status.pages:
+        return []
+    return [("progress", Styled(f"100 % of {counted(status.pages, 'known request')}", "green", 1.0))]

@@ -489,6 +489,69 @@ def test_a_crawl_that_ends_before_its_first_line_has_its_pages(tmp_path: Path) -
     assert output.lines[-1].startswith("12 pages")
 
 
+def a_screen(tmp_path: Path, output: Any) -> Any:
+    return Screen(SimpleNamespace(output=output), tmp_path, "site", 1)  # type: ignore[arg-type]
+
+
+FINISHED = SimpleNamespace(running=0, errors=0, requests_to_end=0, reasons=["finished"], is_finished=True)
+
+
+def test_the_last_line_of_a_crawl_has_its_pages_though_its_keys_are_removed(tmp_path: Path) -> None:
+    output = _Lines()
+    screen = a_screen(tmp_path, output)
+    screen.draw(FINISHED, Status("site", "k", "crawling", NOW, pages=470, workers=[worker("w")]))
+    screen.draw(FINISHED, Status("site", "k", "finished", NOW))
+    screen.draw(FINISHED, Status("site", "k", "finished", NOW, last_crawl=LAST))
+    pages = [line.partition(",")[0] for line in output.lines[1:]]
+    assert pages == ["470 pages", "470 pages", "480 pages"]
+
+
+@pytest.mark.parametrize("state", ["paused", "draining", "stopping"])
+def test_the_line_of_a_crawl_that_is_held_up_says_so(tmp_path: Path, state: str) -> None:
+    output = _Lines()
+    a_screen(tmp_path, output).draw(FINISHED, Status("site", "k", state, NOW, pages=7))
+    assert output.lines[-1].startswith(f"{state}, 7 pages, ")
+
+
+class _Pictures(_Lines):
+    """A live view, with the fields of each picture."""
+
+    redraws = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pictures: list[dict[str, str]] = []
+
+    def show(self, *parts: Any) -> None:
+        self.pictures.append(dict(parts[0].pairs))
+
+
+def test_the_last_picture_of_a_crawl_has_a_full_bar(tmp_path: Path) -> None:
+    output = _Pictures()
+    a_screen(tmp_path, output).draw(FINISHED, Status("site", "k", "finished", NOW, last_crawl=LAST))
+    (picture,) = output.pictures
+    progress: Any = picture["progress"]
+    assert (progress, progress.share) == ("100 % of 480 known requests", 1.0)
+    assert picture["pages"] == "480"
+
+
+def test_the_last_picture_of_a_crawl_stays_while_redis_is_away(tmp_path: Path) -> None:
+    output = _Pictures()
+    screen = a_screen(tmp_path, output)
+    screen.draw(FINISHED, "Redis cannot be reached")
+    screen.draw(FINISHED, Status("site", "k", "crawling", NOW, pages=7))
+    screen.draw(FINISHED, "Redis cannot be reached")
+    first, _, last = output.pictures
+    assert first == {"workers": "0 here", "Redis": "away for 0 s: Redis cannot be reached"}
+    assert (last["pages"], last["Redis"]) == ("7", "away for 0 s: Redis cannot be reached")
+
+
+def test_the_line_of_a_crawl_says_for_how_long_redis_is_away(tmp_path: Path) -> None:
+    output = _Lines()
+    a_screen(tmp_path, output).draw(FINISHED, "")
+    assert output.lines[-1] == "Redis is away for 0 s: it has not answered yet"
+
+
 def test_the_failed_list_is_counted_by_kind_and_then_by_reason() -> None:
     found = {("request", "often"): group(3), ("seed", "no URL"): group(2), ("request", "rare"): group(1)}
     assert list(failed.by_kind(found)) == [("request", "often"), ("request", "rare"), ("seed", "no URL")]
