@@ -1,4 +1,4 @@
-"""The kind of an error: its reason without what differs from one request to the next."""
+"""The kind of an error: the reason without the parts that differ between requests."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class FailedRequest:
 
     @property
     def error(self) -> str:
-        """The kind of error: the reason without what differs from one request to the next."""
+        """The kind of error: the reason without the parts that differ between requests."""
         return error_of(self.reason)
 
     @property
