@@ -1,4 +1,4 @@
-"""What became of a request, in the 16 bytes that Redis keeps of it: see ``lua/store/outcomes.lua``.
+"""The outcome of a request, in the 16 bytes that Redis keeps of it: see ``lua/store/outcomes.lua``.
 
 A request is known by its URL, not by its fingerprint: the digest of a URL takes a twentieth of the time, and
 ``scrapy frontier explain`` is asked about a URL.
@@ -52,19 +52,19 @@ _NAMES = (
 
 
 def ending_of(exception: Exception) -> Ending:
-    """Return how a request ended whose download raised *exception*."""
+    """Return how a request ended with *exception* in its download."""
     found = ending_named([cls.__name__ for cls in type(exception).__mro__])
     is_robots = found is Ending.IGNORED and str(exception).startswith("Forbidden by robots.txt")
     return Ending.ROBOTS if is_robots else found
 
 
 def ending_named(names: Collection[str]) -> Ending:
-    """Return how a request ended whose download raised an exception of a class with one of these *names*."""
+    """Return how a request ended with an exception of a class with one of these *names*."""
     return next((ending for part, ending in _NAMES if any(part in name for name in names)), Ending.EXCEPTION)
 
 
 class Outcome(NamedTuple):
-    """What became of a request.
+    """The outcome of a request.
 
     :param url: the digest of its URL, and :param worker: of the worker's name.
     :param time: when it ended, in seconds since 1970, by the worker's clock.

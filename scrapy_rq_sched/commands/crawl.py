@@ -198,7 +198,7 @@ def _keep_statistics(context: Context, stats: report.Stats, path: Path, is_wante
 
 
 def _ended(redis: RedisThread, find: Callable[[], Ended]) -> Ended:
-    """Return what Redis knows of the crawl; nothing if it does not answer."""
+    """Return the crawl as Redis knows it; nothing if it does not answer."""
     try:
         return redis.call(find).result(PATIENCE)
     except (connection.RedisError, FrontierError, FutureTimeoutError):

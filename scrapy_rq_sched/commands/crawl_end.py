@@ -1,4 +1,4 @@
-"""The end of ``scrapy frontier crawl``: what the crawl did, in a few lines."""
+"""The end of ``scrapy frontier crawl``: the figures of the crawl, in a few lines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SLACK = 5.0
 class Ended(NamedTuple):
     """A crawl that has ended, and the last finished one before it.
 
-    :param crawl: what all workers have done in it; None if Redis does not know it.
+    :param crawl: the crawl of all workers; None if Redis does not know it.
     :param before: None if the history has none.
     """
 
@@ -40,7 +40,7 @@ class Ended(NamedTuple):
 
 
 def find(view: View, run: int, workers: Collection[str]) -> Ended:
-    """Return the last crawl in which one of *workers* took part, or whose number is *run*.
+    """Return the last crawl in which one of *workers* took part, or that has the number *run*.
 
     :raises redis.exceptions.RedisError: if Redis does not answer.
     """
@@ -54,7 +54,7 @@ def find(view: View, run: int, workers: Collection[str]) -> Ended:
 
 
 def of_this_machine(spider: str, stats: Stats) -> Crawl:
-    """Return what the workers of this machine have done, from the sum of their statistics."""
+    """Return the counts of the workers of this machine, from the sum of their statistics."""
     sums = sums_of(stats)
     return Crawl(
         run=0,
@@ -70,7 +70,7 @@ def of_this_machine(spider: str, stats: Stats) -> Crawl:
 def last_words(
     supervisor: Supervisor, crawl: Crawl, before: Crawl | None, seconds: float, logs: str
 ) -> list[str]:
-    """Return how *crawl* has ended: what it did, why it has nothing, if so, and where its errors are.
+    """Return how *crawl* has ended: its figures, why it has none, and where its errors are.
 
     :param crawl: its ``run`` is 0 if only the work of this machine is known.
     :param before: the last finished crawl; None: it is unknown.

@@ -36,7 +36,7 @@ _FURTHER = {
 def crawl_text(crawl: Crawl, before: Crawl | None) -> list[Part]:
     """Return all that is known of *crawl*.
 
-    :param before: the crawl to compare it with; None if there is none.
+    :param before: the crawl to compare it with, or None.
     """
     change = {one.figure: one for one in differences(crawl, before)} if before else {}
     pairs: list[tuple[str, str]] = [

@@ -100,7 +100,7 @@ class Screen:
         if status.state != "finished" or status.pages:
             return status
         # The keys of a finished crawl are removed.
-        last = status.last_crawl if supervisor.is_finished else self._last
+        last = (status.last_crawl if supervisor.is_finished else None) or self._last
         if last is None:
             return status
         return replace(status, pages=last.pages, items=last.items, errors=last.errors)

@@ -1,4 +1,4 @@
-"""``scrapy frontier history``: the crawls of a spider, and what each of them did."""
+"""``scrapy frontier history``: the crawls of a spider, and the figures of each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class History(Action):
     """``scrapy frontier history [SPIDER] [RUN]``."""
 
     name = "history"
-    summary = "List the crawls of a spider, and show what one of them did"
+    summary = "List the crawls of a spider, and show one of them"
     description = (
         "List the crawls of a spider, the latest first: when they began, how long they took, how they ended, "
         "their pages, items and errors. With the number of a crawl, show all that is known of it, compared "
@@ -69,8 +69,8 @@ class History(Action):
         elif found:
             context.output.show(crawls_table(found, with_spiders=not opts.spider))
         else:
-            whose = f"of spider {opts.spider} " if opts.spider else ""
-            context.output.say(f"The history has no crawl {whose}yet")
+            of_spider = f"of spider {opts.spider} " if opts.spider else ""
+            context.output.say(f"The history has no crawl {of_spider}yet")
 
     def _show_one(self, context: Context, view: View, opts: argparse.Namespace) -> None:
         crawls = Crawls(view)
@@ -98,7 +98,7 @@ class History(Action):
 
 
 def _current(view: View) -> Crawl | None:
-    """Return the crawl that has no end yet; None if there is none."""
+    """Return the crawl that has no end yet, or None."""
     status = read_status(view)
     return None if status.state in ("new", "finished") else Crawls(view).current(status.state)
 

@@ -114,7 +114,7 @@ class Frontier:
         return view
 
     def held(self, worker: str) -> Cached[dict[str, Any]]:
-        """Return what is kept of the leases of *worker*, which must be one of the picture."""
+        """Return the leases of *worker* that are kept, which must be one of the picture."""
         if worker not in self._held:
             while len(self._held) >= MOST_SHOWN_WORKERS:
                 del self._held[min(self._held, key=lambda name: self._held[name].asked)]

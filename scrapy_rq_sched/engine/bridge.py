@@ -163,7 +163,7 @@ class EngineBridge:
         self._answers.append(Answers(self._engine, self.slots.reached_at, hear, miss))
 
     def watch_outcomes(self, hearer: Hearer) -> None:
-        """Tell *hearer* what becomes of requests."""
+        """Tell *hearer* the outcomes of requests."""
         # Signals reference their receivers weakly.
         self._outcomes = Outcomes(self._engine, hearer)
 

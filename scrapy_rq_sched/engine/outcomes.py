@@ -1,4 +1,4 @@
-"""What becomes of requests in the engine: responses, exceptions of downloads, errors of callbacks, items."""
+"""The outcomes of requests in the engine: responses, exceptions of downloads, errors of callbacks, items."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scrapy.http import Response
 
 
 class Hearer(Protocol):
-    """Is told what becomes of requests."""
+    """Is told the outcomes of requests."""
 
     def downloaded(self, request: Request, status: int, slot: str, latency: float) -> None:
         """Note a response: the downloader's name of its slot, and its latency in seconds."""
@@ -25,7 +25,7 @@ class Hearer(Protocol):
 
 
 class Outcomes:
-    """Tells *hearer* what becomes of the requests of *engine*."""
+    """Tells *hearer* the outcomes of the requests of *engine*."""
 
     def __init__(self, engine: Any, hearer: Hearer) -> None:
         self._hearer = hearer

@@ -44,7 +44,7 @@ class Opened:
     :param unshared: the number of requests that earlier workers of this crawl could not share.
     :param unflushed: why the frontier was not cleared though the worker asked for it, as
         ``lua/scripts/open.lua`` names the reason; else empty.
-    :param run: the number of the crawl in the history; empty if there is none.
+    :param run: the number of the crawl in the history; empty without a history.
     """
 
     flushed: bool

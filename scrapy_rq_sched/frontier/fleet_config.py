@@ -45,7 +45,7 @@ class FleetConfig:
     :param history: how many crawls the history keeps; 0: none, :param history_age: for how many seconds, and
     :param history_alert: the share by which a figure must differ from that of the crawl before for an event;
         0: no event.
-    :param outcomes: of how many requests Redis keeps what became of them; 0: of none.
+    :param outcomes: of how many requests Redis keeps the outcome; 0: of none.
     """
 
     lease_timeout: float = 30.0

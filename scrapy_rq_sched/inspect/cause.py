@@ -1,4 +1,4 @@
-"""Why a crawl has no pages, no items or nothing new: the likely cause, from what its workers have counted."""
+"""Why a crawl has no pages, no items or nothing new: the likely cause, from the counts of its workers."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def differences(now: Crawl, before: Crawl) -> list[Difference]:
 
 
 def earlier(crawl: Crawl, others: Sequence[Crawl]) -> Crawl | None:
-    """Return the crawl to compare *crawl* with: the last finished one before it; None if there is none."""
+    """Return the crawl to compare *crawl* with: the last finished one before it, or None."""
     before = [one for one in others if one.run < crawl.run and one.state == "finished"]
     return max(before, key=lambda one: one.run, default=None)
 

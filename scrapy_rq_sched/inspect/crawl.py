@@ -1,4 +1,4 @@
-"""A crawl, as the history has it: what it did, and how it ended."""
+"""A crawl, as the history has it: its figures, and how it ended."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CrawlWorker:
         log there; empty or 0 if unknown.
     :param joined: when it joined, and :param ended: when it left or was found dead; 0 if it has not.
     :param how: ``left``, or ``lost``: its heartbeat stopped; empty: neither.
-    :param counts: what it has done, as in :class:`Crawl`.
+    :param counts: its counts, as in :class:`Crawl`.
     """
 
     name: str

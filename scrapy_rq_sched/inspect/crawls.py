@@ -54,7 +54,7 @@ class Crawls:
                     yield found
 
     def current(self, state: str) -> Crawl | None:
-        """Return the crawl that has no end yet; None if there is none.
+        """Return the crawl that has no end yet, or None.
 
         :param state: how it stands: see :class:`.status.Status`.
         :raises redis.exceptions.RedisError: if Redis does not answer.
@@ -68,7 +68,7 @@ class Crawls:
 
 
 def parse(text: bytes | None, chart: bytes | None, prefix: str) -> Crawl | None:
-    """Return the crawl of an entry, as ``lua/fleet/record.lua`` writes it; None if *text* is none."""
+    """Return the crawl of an entry, as ``lua/fleet/record.lua`` writes it; None if *text* is empty."""
     entry, points = _json(text), _json(chart)
     if not entry:
         return None
@@ -108,7 +108,7 @@ def parse(text: bytes | None, chart: bytes | None, prefix: str) -> Crawl | None:
 
 
 def counts_of(text: str) -> dict[str, int]:
-    """Return what a worker has done, as it has reported it: ``<name>=<number> …``."""
+    """Return the counts of a worker, as it has reported them: ``<name>=<number> …``."""
     pairs = (pair.partition("=") for pair in text.split())
     return {name: int(value) for name, _, value in pairs if value.isascii() and value.isdigit()}
 
@@ -142,7 +142,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _json(value: Any) -> dict[str, Any]:
-    """Return the JSON object in *value*; an empty dict if there is none."""
+    """Return the JSON object in *value*; an empty dict if it has no such object."""
     if not isinstance(value, (str, bytes)) or len(value) > LONGEST:
         return {}
     try:

@@ -65,9 +65,9 @@ class Explanation:
     :param history: the deaths and refusals of workers that had it: ``died:`` or ``refused:``, worker, ``@``
         and second.
     :param alike: similar URLs that were seen.
-    :param outcomes: what became of its latest requests, the oldest first.
+    :param outcomes: the outcomes of its latest requests, the oldest first.
     :param last: the crawl under way, or the last one; None if it is unknown.
-    :param knows_all: whether what became of each request of that crawl is known.
+    :param knows_all: whether the outcome of each request of that crawl is known.
     :param exists: whether the frontier exists: else the crawl has ended, and its fingerprints are removed.
     """
 

@@ -1,4 +1,4 @@
-"""Find what became of a URL, in the bounded memory of the latest requests (``FRONTIER_OUTCOMES``)."""
+"""Find the outcome of a URL, in the bounded memory of the latest requests (``FRONTIER_OUTCOMES``)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Ended:
-    """What became of a request.
+    """The outcome of a request.
 
     :param time: when it ended, in seconds since 1970, by the worker's clock.
     :param status: the HTTP status of its response; 0 if it had none.
-    :param text: what became of it, in words.
+    :param text: its outcome, in words.
     :param has_raised: whether its callback raised an exception, and
     :param is_set_aside: whether it was moved to the failed list.
     :param worker: the name of its worker, :param host: the host, and :param log: the path of its log there;
@@ -71,7 +71,7 @@ class OutcomeMemory:
         self._workers = dict(_by_digest([*known[::-1], *([current] if current else [])]))
 
     def find(self, *urls: str) -> list[Ended]:
-        """Return what became of each request of these *urls*, in the order of time."""
+        """Return the outcome of each request of these *urls*, in the order of time."""
         found = {outcome for url in urls for outcome in outcomes.find(self._ring, url)}
         return [self._ended(one) for one in sorted(found, key=lambda one: one.time)]
 

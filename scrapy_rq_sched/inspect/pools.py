@@ -190,7 +190,7 @@ class Pools:
 
 
 def awaited(view: View) -> set[str]:
-    """Return the pools for whose items requests wait."""
+    """Return the pools with items for which requests wait."""
     meta, keys = (
         connection.server_of(view.server, view.keys.requests).hget(view.keys.meta, "lanes"),
         view.keys,

@@ -77,7 +77,7 @@ class ProjectSpiders:
 
 
 def _place(error: Exception) -> str:
-    """Return the file and the line of the project at which an import failed; empty if there is none."""
+    """Return the file and the line of the project at which an import failed; empty if it failed elsewhere."""
     if isinstance(error, SyntaxError) and error.filename and os.path.exists(error.filename):
         path, line = error.filename, error.lineno
     else:

@@ -226,7 +226,7 @@ def read_status(view: View) -> Status:
 
 
 def _done(record: dict[str, str]) -> dict[str, int]:
-    """Return what all workers together have done, from the *record* of the crawl."""
+    """Return the counts of all workers together, from the *record* of the crawl."""
     sums: Counter[str] = Counter()
     for name, text in record.items():
         if name == "done" or name.startswith("done "):

@@ -107,7 +107,7 @@ class Status:
     :param run: the number of this crawl in the history, and :param began: when it began; each 0 if unknown.
     :param pages: the number of pages that were finished in this crawl, :param items: of their items, and
         :param errors: of errors that its workers have logged.
-    :param counts: what its workers have done, and :param statuses: their responses by HTTP status: see
+    :param counts: the counts of its workers, and :param statuses: their responses by HTTP status: see
         :class:`~.crawls.Crawl`.
     :param finished_at: when the last crawl was finished; 0 if unknown.
     :param failed_by_reason: the number of entries that were ever set aside, by reason without its details.

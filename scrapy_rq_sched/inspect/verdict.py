@@ -100,7 +100,7 @@ def verdict(found: Explanation, status: Status, typed: str) -> list[str]:
 
 
 def _ended(outcome: Ended) -> str:
-    """Return what became of a request, when, and where its log is."""
+    """Return the outcome of a request, and where its log is."""
     by = f" by worker {outcome.worker}" if outcome.worker else ""
     log = f", whose log on {outcome.host or 'its host'} is {outcome.log}" if outcome.log else ""
     verb = "was crawled" if outcome.status else "was not crawled"

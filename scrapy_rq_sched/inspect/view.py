@@ -251,7 +251,7 @@ _PATTERN = "*:[mfs]*[ads]"
 def find_frontiers(settings: Any, server: Any = None) -> Iterator[View]:
     """Yield all frontiers in a Redis, of any project, in the order of their spiders' names.
 
-    A frontier whose crawl has ended is found by its history, its failed list, or its seeds.
+    A frontier without a crawl is found by its history, its failed list, or its seeds.
 
     This scans the names of all keys, :data:`SCAN_STEP` at a time.
 

@@ -1,4 +1,4 @@
-"""What this worker has done in the crawl, for the record of the crawl in Redis (``lua/fleet/record.lua``).
+"""This worker's part in the crawl, for the record of the crawl in Redis (``lua/fleet/record.lua``).
 
 Pages, their items, and errors go with each exchange, so that the sums of the fleet are those of the pages
 that are finished. All else is in Scrapy's statistics, and goes once a second: as sums since this worker
@@ -55,10 +55,10 @@ class Record(Part):
     """The worker's part in the record of a crawl.
 
     :param requests: the ledger, which notes what became of each request.
-    :param outcomes: of how many requests Redis keeps what became of them; 0: of none.
+    :param outcomes: of how many requests Redis keeps the outcome; 0: of none.
     :param stores_items: whether items are stored with the release of their page, so that those of a page that
         is set aside do not count.
-    :ivar stats: Scrapy's statistics collector; None: there is none.
+    :ivar stats: Scrapy's statistics collector; None if there are no statistics.
     :ivar worker: the digest of this worker's name.
     :ivar closing: whether the spider closes, so that a report must not wait.
     """

@@ -44,7 +44,7 @@ class State(Part):
     :ivar clock: the server's clock.
     :ivar grants: the use of this worker's turns of slots.
     :ivar answers: what sites have answered to this worker.
-    :ivar record: what this worker has done.
+    :ivar record: this worker's part in the record of the crawl.
     :ivar groups: the groups of requests.
     :ivar pools: the items of pools that this worker has.
     :ivar order: the present order to all workers.

@@ -120,7 +120,7 @@ def test_a_crawl_that_goes_on_after_a_stop_has_one_entry(start: Start, history: 
     assert (found.run, found.state, found.pages, found.items, found.joined) == (1, "finished", 3, 3, 2)
 
 
-def test_a_crawl_whose_workers_all_died_has_one_entry(
+def test_a_crawl_of_dead_workers_has_one_entry(
     start: Start, server: redis.Redis, keys: Keys, history: History, view: Callable[[], View]
 ) -> None:
     worker = start("one")
@@ -141,7 +141,7 @@ def test_a_crawl_whose_workers_all_died_has_one_entry(
     assert [(one.name, one.how) for one in found.workers] == [("one", "lost"), ("two", "left")]
 
 
-def test_a_crawl_whose_last_worker_dies_at_its_end_has_its_entry(
+def test_a_crawl_has_its_entry_though_its_last_worker_dies_at_its_end(
     start: Start, server: redis.Redis, keys: Keys, history: History
 ) -> None:
     worker = start("one")
@@ -224,7 +224,7 @@ def test_a_repeated_exchange_counts_once(start: Start, history: History) -> None
     assert (found.items, found.errors, found.largest[0].responses) == (4, 2, 3)
 
 
-def test_what_a_worker_did_in_an_earlier_crawl_does_not_count(start: Start, history: History) -> None:
+def test_the_counts_of_an_earlier_crawl_do_not_count(start: Start, history: History) -> None:
     worker = start()
     worker.say(in_hand=0, counts="responses=7", run="99")
     finish(worker)
@@ -419,7 +419,7 @@ def test_more_outcomes_than_are_kept_leave_the_latest(start: Start, server: redi
     assert [n for n in range(37) if list(find(ring, f"http://a.test/{n}"))] == list(range(27, 37))
 
 
-def test_an_outcome_has_what_became_of_the_request(start: Start, server: redis.Redis, keys: Keys) -> None:
+def test_an_outcome_is_read_as_it_was_written(start: Start, server: redis.Redis, keys: Keys) -> None:
     worker = start()
     made = Outcome(url_digest("http://a.test/"), b"\xff" * 3, 2**31, Ending.ROBOTS, True, True)
     worker.say(in_hand=0, outcomes=made.to_wire())

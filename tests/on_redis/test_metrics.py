@@ -278,7 +278,7 @@ def test_statistics_of_another_type_are_none(server: redis.Redis, exporter: Expo
 # -- the fleet -------------------------------------------------------------------------------------
 
 
-def test_items_errors_and_responses_are_those_of_the_fleet(server: redis.Redis, exporter: Exporter) -> None:
+def test_the_fleet_has_a_sum_of_items_errors_and_responses(server: redis.Redis, exporter: Exporter) -> None:
     one, other = worker(server), worker(server, name="v")
     run = one.say(counts="retries=1").run
     one.say(scraped=3, errors=1, counts="retries=2 200=4", run=run)

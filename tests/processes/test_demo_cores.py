@@ -17,7 +17,7 @@ EXAMPLE = Path(__file__).parent.parent.parent / "example_project"
 
 @pytest.mark.long
 @pytest.mark.single("the demo has a Redis of its own")
-def test_the_demo_says_what_all_cores_are_worth() -> None:
+def test_the_demo_says_how_much_faster_all_cores_are() -> None:
     # The path of a socket must be short.
     with tempfile.TemporaryDirectory() as short:
         folder = Path(short) / "example"

@@ -85,7 +85,7 @@ def test_an_interrupted_crawl_that_goes_on_has_one_entry(fleet: Fleet, view: Vie
     )
 
 
-def test_a_crawl_whose_workers_are_all_killed_has_one_entry(fleet: Fleet, view: View_) -> None:
+def test_a_crawl_of_killed_workers_has_one_entry(fleet: Fleet, view: View_) -> None:
     start(fleet, 2, GRAPH_LATENCY=0.05)
     wait_until(has_begun(fleet, 40))
     for worker in (0, 1):

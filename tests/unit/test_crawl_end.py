@@ -96,7 +96,7 @@ def test_an_exception_of_start_is_the_cause() -> None:
     assert line.endswith("But start() raised an exception in 1 worker, and ended early there: see the log")
 
 
-def test_without_a_history_the_numbers_are_those_of_this_machine_without_robots() -> None:
+def test_without_a_history_the_numbers_are_of_this_machine_without_robots() -> None:
     stats = {
         "response_received_count": 14,
         "downloader/response_count": 13,

@@ -34,7 +34,7 @@ def spiders(**settings: object) -> ProjectSpiders:
     return ProjectSpiders(Settings({"SPIDER_MODULES": ["farm"], **settings}))
 
 
-def test_the_spiders_of_a_project_are_those_of_scrapys_loader(folder: Path) -> None:
+def test_the_project_has_the_spiders_of_scrapys_loader(folder: Path) -> None:
     found = spiders()
     assert (found.list(), found.problems) == (["good1", "good2", "good3"], [])
     spidercls = found.load("good3")
