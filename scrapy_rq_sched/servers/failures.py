@@ -57,6 +57,10 @@ _OF_A_SCRIPT = re.compile(
 _NOT_PERMITTED = "can't run this command"
 #: In Redis's error for a long command on a connection without a password.
 _UNAUTHENTICATED = "unauthenticated"
+#: In redis-py's error for a connection that the server closes, as other programs than Redis do.
+_CLOSED = "Connection closed by server"
+#: In Redis's error for a database that the server does not have.
+_NO_DATABASE = "DB index is out of range"
 
 
 class Backoff(EqualJitterBackoff):
@@ -84,7 +88,7 @@ def describe_error(client: Any, error: RedisError) -> str:
     error_text = one_line(_OF_A_SCRIPT.sub("", error_text))[:LONGEST_ERROR].rstrip(" .")
     if isinstance(error, InvalidResponse):
         return (
-            f"The server at {where} is not a Redis server ({error_text}). Check the host and port in "
+            f"Another program than Redis answers at {where} ({error_text}). Check the host and port in "
             "REDIS_URL"
         )
     if _UNAUTHENTICATED in error_text:
@@ -99,11 +103,18 @@ def describe_error(client: Any, error: RedisError) -> str:
     if isinstance(error, RedisTimeoutError):
         return f"Redis at {where} does not answer in time ({error_text}). Check REDIS_URL and the network"
     if isinstance(error, RedisConnectionError):
-        return (
-            f"Redis at {where} cannot be reached ({error_text}). Check REDIS_URL, and that Redis is running"
-        )
+        running = "and that Redis is running"
+        if _CLOSED in error_text:
+            running = "that Redis is running, and that no other program answers there"
+        return f"Redis at {where} cannot be reached ({error_text}). Check REDIS_URL, {running}"
     if isinstance(error, ClusterError):
         return f"Redis at {where} cannot serve all keys ({error_text}): a slot is moving, or a node is down"
+    if _NO_DATABASE in error_text:
+        number = topology.connection_options(client).get("db")
+        return (
+            f"Redis at {where} has no database {number} ({error_text}). Choose a lower number in REDIS_URL "
+            "or REDIS_DB: a server has the databases 0 to 15, unless its setting databases has another number"
+        )
     return f"Redis at {where} answers with an error: {error_text}"
 
 

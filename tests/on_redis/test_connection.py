@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
@@ -277,7 +278,7 @@ def test_an_error_of_a_script_shows_neither_its_hash_nor_two_full_stops(
     # Newer servers begin the error with its code, which redis-py then leaves out.
     assert line.replace("READONLY ", "") == (
         f"Redis at {server.url} answers with an error: You can't write against a read only replica. "
-        "This has lasted 0 s; it is tried again"
+        "This has just begun; it is tried again"
     )
 
 
@@ -425,7 +426,7 @@ def test_a_server_with_a_foreign_reply_is_unreachable_and_named(reply: bytes) ->
 def test_a_web_server_is_named_as_not_a_redis_server(reply: bytes) -> None:
     with answering(lambda command: reply) as url, pytest.raises(RedisUnreachableError) as refusal:
         health.check_server(client_of(REDIS_URL=url), "s:requests")
-    assert str(refusal.value).startswith(f"The server at {url} is not a Redis server (")
+    assert str(refusal.value).startswith(f"Another program than Redis answers at {url} (")
     assert str(refusal.value).endswith("Check the host and port in REDIS_URL")
 
 
@@ -492,3 +493,30 @@ def test_options_of_a_clusters_client_may_be_given() -> None:
     )
     assert connection.address(client) == "redis+cluster://127.0.0.1:7000"
     assert "host" not in client.given
+
+
+def test_a_failed_command_is_not_logged_by_redis_py_as_well(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with pytest.raises(RedisConnectionError):
+        client_of(REDIS_URL=f"redis://127.0.0.1:{free_port()}").ping()
+    assert not [record for record in caplog.records if record.name.startswith("redis")]
+
+
+@pytest.mark.single("a database of the number 0 is the only one of a Cluster")
+def test_a_database_that_the_server_lacks_is_named_with_those_it_has(tmp_path: Path) -> None:
+    with PrivateRedis(tmp_path, port=0) as server:
+        client = client_of(REDIS_URL=server.url.removesuffix("0") + "99")
+        with pytest.raises(ResponseError) as error:
+            client.ping()
+        text = describe_error(client, error.value)
+    assert (
+        "/99 has no database 99 (DB index is out of range). Choose a lower number in REDIS_URL or REDIS_DB: "
+        in text
+    )
+    assert "a server has the databases 0 to 15" in text
+
+
+def test_a_closed_connection_may_be_that_of_another_program() -> None:
+    error = RedisConnectionError("Connection closed by server.")
+    text = describe_error(client_of(REDIS_URL="redis://127.0.0.1:6379"), error)
+    assert text.endswith("that Redis is running, and that no other program answers there")
