@@ -13,6 +13,10 @@ class Addon:
     Settings of the project and of the spider have precedence.
     """
 
+    def __repr__(self) -> str:
+        # Scrapy logs the add-ons when a crawl starts.
+        return f"scrapy_rq_sched.{type(self).__name__}"
+
     def update_settings(self, settings: BaseSettings) -> None:
         """Set the necessary *settings*, with the priority of add-ons."""
         settings.set("SCHEDULER", "scrapy_rq_sched.Scheduler", "addon")

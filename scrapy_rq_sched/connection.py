@@ -5,6 +5,7 @@ Only this module and those in ``servers/`` import redis.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -71,6 +72,11 @@ __all__ = [
     "socket_timeout",
     "unreachable",
 ]
+
+# redis-py logs each failed command, also one whose connection this package closes at the end of a crawl. The
+# failures that matter are in the lines of this package. A project that sets a level keeps it.
+if logging.getLogger("redis").level == logging.NOTSET:
+    logging.getLogger("redis").setLevel(logging.INFO)
 
 #: A client of one server, or of a Cluster.
 Client: TypeAlias = Any

@@ -38,7 +38,8 @@ class Outage:
         if self.failures == 0 or now - self._logged > LOG_INTERVAL:
             self._logged = now
             text = describe_error(self._server, error) if isinstance(error, RedisError) else one_line(error)
-            logger.warning("%s. This has lasted %.0f s; %s", text, now - self._since, meanwhile)
+            lasts = f"lasted {now - self._since:.0f} s" if self.failures else "just begun"
+            logger.warning("%s. This has %s; %s", text, lasts, meanwhile)
         self.failures += 1
 
     def over(self) -> None:

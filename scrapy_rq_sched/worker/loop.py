@@ -264,8 +264,9 @@ class ExchangeLoop:
                 exc_info=error,
             )
         self._session.count_error()
-        held = counted(len(self._session.state.ready) + self._session.state.requests.leased, "request")
-        self._outage.failed(error, f"this worker continues with the {held} that it holds, and tries again")
+        held = len(self._session.state.ready) + self._session.state.requests.leased
+        does = f"continues with the {counted(held, 'request')} that it holds" if held else "holds no request"
+        self._outage.failed(error, f"this worker {does}, and tries again")
         if self._stopping is not None and time.monotonic() > self._stop_by:
             logger.error(
                 "Redis did not answer in time for a clean stop: the requests that this worker holds go back "

@@ -13,7 +13,7 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.spiders import CrawlSpider
 from scrapy.utils.test import get_crawler
 
-from scrapy_rq_sched import RedisCrawlSpider, RedisSpider, Scheduler, spiders
+from scrapy_rq_sched import Addon, RedisCrawlSpider, RedisSpider, Scheduler, spiders
 from scrapy_rq_sched.errors import SeedError, SettingError
 from scrapy_rq_sched.failures import FailedDownloads
 
@@ -225,3 +225,7 @@ def test_a_seed_is_read_in_the_encoding_of_the_spider_or_the_settings(
     spider, _ = spider_of(cls, **settings)
     made = spider.make_request_from_data('{"url": "http://example.com/", "body": "жук"}'.encode(encoding))
     assert made.body.decode() == "жук"
+
+
+def test_the_add_on_is_logged_by_its_name() -> None:
+    assert repr(Addon()) == "scrapy_rq_sched.Addon"
