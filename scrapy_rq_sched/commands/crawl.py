@@ -27,14 +27,15 @@ from ..inspect.cause import is_unreachable
 from ..inspect.entries import read_requests
 from ..inspect.history import with_last_crawl
 from ..inspect.wording import counted
+from ..servers import own_redis
 from ..supervise import report
-from ..supervise.arguments import Arguments, Project, says_where_redis_is
+from ..supervise.arguments import Arguments, Project
 from ..supervise.feeds import FeedWriter
 from ..supervise.liveness import LEASES, Evidence, Limits
 from ..supervise.redis_thread import RedisThread
 from ..supervise.supervisor import Supervisor
 from ..supervise.worker_process import is_alive
-from . import crawl_end, own_redis, watch
+from . import crawl_end, watch
 from .action import Action, Context
 from .crawl_end import Ended
 from .crawl_view import Screen
@@ -301,7 +302,7 @@ def _say_items(context: Context, writer: FeedWriter, stats: report.Stats) -> boo
 def _set_redis(context: Context, project: Project, opts: argparse.Namespace, arguments: Arguments) -> None:
     if opts.redis_url:
         arguments.set("REDIS_URL", opts.redis_url)
-    elif not says_where_redis_is(project.settings):
+    elif not own_redis.says_where_redis_is(project.settings):
         url = own_redis.url()
         context.settings.set("REDIS_URL", url, "cmdline")
         arguments.set("REDIS_URL", url)

@@ -16,7 +16,7 @@ from scrapy.utils.conf import arglist_to_dict
 
 from .. import connection
 from ..errors import FrontierError
-from . import own_redis
+from ..servers import own_redis
 from .action import Action, Context
 from .convert import Convert
 from .crawl import Crawl

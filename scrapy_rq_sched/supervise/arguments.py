@@ -18,14 +18,7 @@ from ..feeds import JOINED
 from .feeds import path_of
 from .joined_feeds import feeds_of_settings
 
-#: The settings with the address of Redis.
-_REDIS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PARAMS")
 _SERIALIZER = "REDIS_ITEMS_SERIALIZER"
-
-
-def says_where_redis_is(settings: Any) -> bool:
-    """Return whether *settings* contain the address of Redis; if not, the project gets a private Redis."""
-    return any(settings.get(name) for name in _REDIS)
 
 
 class Project:

@@ -10,14 +10,14 @@ from typing import Any
 from ..assembly.dupefilter import check_fingerprints, close_dupefilter
 from ..assembly.frontier import items_at, made_with, shown_settings
 from ..assembly.queue import check_readable
-from ..errors import counted, frontier_command, one_line
+from ..errors import RedisUnreachableError, counted, frontier_command, one_line
 from ..frontier import health
 from ..frontier.client import Frontier, Left, Opened, Waiting
 from ..frontier.close_limits import FINISHED_BY
 from ..frontier.refusals import why_not_flushed
 from ..runtime import identity
 from ..runtime import run as supervisor
-from ..servers import failures, topology
+from ..servers import failures, own_redis, topology
 from ..settings import FrontierSettings
 from .log import notices
 from .session import Session
@@ -94,6 +94,15 @@ def join(session: Session, line: Line) -> Opened | Waiting:
     :raises FrontierError: if this worker cannot join; ``RedisUnreachableError`` if a later attempt may
         succeed.
     """
+    try:
+        return _join(session, line)
+    except RedisUnreachableError as error:
+        if not (hint := own_redis.hint(session.crawler.settings)):
+            raise
+        raise RedisUnreachableError(f"{error}. {hint}") from error.__cause__
+
+
+def _join(session: Session, line: Line) -> Opened | Waiting:
     frontier, settings, server = session.frontier, session.settings, session.frontier.server
     if not line.came:
         line.warnings = health.check_server(server, frontier.keys.requests)

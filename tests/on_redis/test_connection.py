@@ -508,7 +508,7 @@ def test_a_database_that_the_server_lacks_is_named_with_those_it_has(tmp_path: P
         client = client_of(REDIS_URL=server.url.removesuffix("0") + "99")
         with pytest.raises(ResponseError) as error:
             client.ping()
-        text = describe_error(client, error.value)
+        text = connection.describe_error(client, error.value)
     assert (
         "/99 has no database 99 (DB index is out of range). Choose a lower number in REDIS_URL or REDIS_DB: "
         in text
@@ -518,5 +518,5 @@ def test_a_database_that_the_server_lacks_is_named_with_those_it_has(tmp_path: P
 
 def test_a_closed_connection_may_be_that_of_another_program() -> None:
     error = RedisConnectionError("Connection closed by server.")
-    text = describe_error(client_of(REDIS_URL="redis://127.0.0.1:6379"), error)
+    text = connection.describe_error(client_of(REDIS_URL="redis://127.0.0.1:6379"), error)
     assert text.endswith("that Redis is running, and that no other program answers there")

@@ -14,8 +14,9 @@ from scrapy.settings import Settings
 from scrapy_rq_sched.commands.crawl import _say_items
 from scrapy_rq_sched.commands.crawl_view import Screen
 from scrapy_rq_sched.errors import SettingError
+from scrapy_rq_sched.servers.own_redis import says_where_redis_is
 from scrapy_rq_sched.supervise import report
-from scrapy_rq_sched.supervise.arguments import Arguments, Project, says_where_redis_is
+from scrapy_rq_sched.supervise.arguments import Arguments, Project
 from scrapy_rq_sched.supervise.feeds import path_of
 from scrapy_rq_sched.supervise.log_tail import LogTail, is_error, without_time
 
