@@ -11,6 +11,7 @@ from heapq import nlargest
 
 from ..codec.values import text_of
 from ..errors import FrontierError
+from .pools import awaited
 from .slots import Slots, SlotStatus
 from .status import Status
 from .view import View
@@ -21,12 +22,16 @@ MOST_SLOTS, LARGEST = 100, 3
 
 
 def with_time_left(view: View, status: Status) -> Status:
-    """Return *status* with the time left, if politeness limits the crawl; else unchanged.
+    """Return *status* with the time left, if politeness or a pool limits the crawl; else unchanged.
 
-    While the slots with the most requests are blocked, the time left is unknown.
+    It is unknown while the slots with the most requests are blocked, or all items of a pool for which requests
+    wait are retired.
 
     :raises redis.exceptions.RedisError: if Redis does not answer.
     """
+    unusable = {pool.name for pool in status.pools if pool.items == pool.retired}
+    if unusable and status.seconds_left_at_least is not None and unusable & awaited(view):
+        return replace(status, seconds_left=None, seconds_left_at_least=None)
     if status.limit != "politeness" or not 0 < status.slots <= MOST_SLOTS:
         return status
     try:

@@ -26,6 +26,8 @@ NO_OPTIONS: dict[str, Any] = {
     "watch": None,
     "force": False,
     "history": False,
+    "error": None,
+    "worker": None,
     "file": None,
     "seeds": ["http://a.test/"],
     "priority": None,
