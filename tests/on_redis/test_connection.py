@@ -503,7 +503,7 @@ def test_a_failed_command_is_not_logged_by_redis_py_as_well(caplog: pytest.LogCa
 
 
 @pytest.mark.single("a database of the number 0 is the only one of a Cluster")
-def test_a_database_that_the_server_lacks_is_named_with_those_it_has(tmp_path: Path) -> None:
+def test_a_database_that_the_server_lacks_is_named_with_the_usual_ones(tmp_path: Path) -> None:
     with PrivateRedis(tmp_path, port=0) as server:
         client = client_of(REDIS_URL=server.url.removesuffix("0") + "99")
         with pytest.raises(ResponseError) as error:
