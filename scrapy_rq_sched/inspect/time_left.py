@@ -24,8 +24,8 @@ MOST_SLOTS, LARGEST = 100, 3
 def with_time_left(view: View, status: Status) -> Status:
     """Return *status* with the time left, if politeness or a pool limits the crawl; else unchanged.
 
-    It is unknown while the slots with the most requests are blocked, or all items of a pool for which requests
-    wait are retired.
+    It is unknown while the slots with the most requests are blocked, or while all items of a pool are retired
+    for which requests wait.
 
     :raises redis.exceptions.RedisError: if Redis does not answer.
     """
