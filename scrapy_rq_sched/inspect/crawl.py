@@ -27,10 +27,16 @@ class Moment(NamedTuple):
 def moment_of(entry: bytes) -> Moment | None:
     """Return an entry of the key ``pages``, as ``lua/exchange/reply.lua`` writes it; None for other text."""
     parts = entry.split()
-    if not 3 <= len(parts) <= 6 or not all(part.isdigit() and len(part) < 16 for part in parts):
+    if not 3 <= len(parts) <= 8 or not all(part.isdigit() and len(part) < 16 for part in parts):
         return None
     second, pages, waiting, items, errors, first = (*map(int, parts), 0, 0, 0)[:6]
     return Moment(second, pages, waiting, items, errors, first / 1000)
+
+
+def totals_of(entry: bytes) -> tuple[int, int]:
+    """Return how many items and errors there were up to an entry of the key ``pages``; 0 if unknown."""
+    parts = entry.split()
+    return (int(parts[6]), int(parts[7])) if len(parts) == 8 and moment_of(entry) else (0, 0)
 
 
 @dataclass(frozen=True)

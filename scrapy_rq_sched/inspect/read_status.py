@@ -21,6 +21,7 @@ from ..frontier.exchange_times import histogram
 from ..frontier.messages import BOTTLENECKS
 from ..keys import never
 from . import questions
+from .crawl import totals_of
 from .crawls import counts_of
 from .limit import limit_of
 from .pools import Pools
@@ -169,6 +170,7 @@ def read_status(view: View) -> Status:
     rates = Rates(history, now, waiting.count, left, since if state == "crawling" else None)
     record = fields(answers.counted)
     done = _done(record)
+    items, errors = totals_of(answers.pages.pieces[0].data) if answers.pages.pieces else (0, 0)
     status = Status(
         spider=view.spider,
         key=view.keys.requests,
@@ -191,8 +193,8 @@ def read_status(view: View) -> Status:
         run=whole_of(record.get("run")),
         began=whole_of(record.get("began")) / 1000,
         pages=whole_of(meta.get("pages")),
-        items=whole_of(meta.get("items")),
-        errors=whole_of(meta.get("errors")),
+        items=items,
+        errors=errors,
         counts={name: count for name, count in done.items() if not name.isdigit()},
         statuses={name: done[name] for name in sorted(done) if name.isdigit()},
         finished_at=whole_of(meta.get("finished") or finished) / 1000,

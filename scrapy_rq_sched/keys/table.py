@@ -388,8 +388,8 @@ class Table:
         "{prefix}:pages",
         ("list",),
         "how many pages were done in each ten seconds of the last hour, the latest first: `<second> "
-        "<pages> <waiting> <items> <errors> <first>`, the last being after how many milliseconds the first "
-        "page came",
+        "<pages> <waiting> <items> <errors> <first> <all items> <all errors>`: after how many milliseconds "
+        "the first page came, and how many items and errors the crawl had by then",
         Use.ARGUMENT,
     )
     events = Key(

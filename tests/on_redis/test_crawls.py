@@ -471,8 +471,6 @@ def test_a_key_of_another_program_is_no_frontier(server: redis.Redis, redis_url:
         ("counts", "joined w"),
         ("counts", "done w"),
         ("slot_counts", "a"),
-        ("meta", "items"),
-        ("meta", "errors"),
         ("meta", "history"),
         ("meta", "began"),
     ],

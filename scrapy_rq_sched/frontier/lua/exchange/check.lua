@@ -9,8 +9,7 @@ local function read(step)
   local meta = redis.pcall('HMGET', META, 'epoch', 'state', 'stop', 'pages', 'exporting', 'finished', 'waiting',
     'seen', 'lost', 'limited', 'rewound', 'in_slots', 'clock', 'clock_ahead', 'rules',
     'slot_default', 'limits_changed', 'stop_reason', 'no_memory', 'no_room', 'stalled', 'going_since', 'format',
-    'in_slots_estimated', 'item_parts', 'began', 'item_ids', 'item_ids_forgotten', 'recalled', 'caps', 'denied', 'lanes', 'unmet', 'groups', 'pools',
-    'items', 'errors')
+    'in_slots_estimated', 'item_parts', 'began', 'item_ids', 'item_ids_forgotten', 'recalled', 'caps', 'denied', 'lanes', 'unmet', 'groups', 'pools')
   local own = redis.pcall('HMGET', step.own, 'exchange', 'reclaimed', 'over', 'joined', 'pages', 'gone', 'left', 'stop')
   if has_failed(meta) then return meta end
   step.format = meta[23]
@@ -40,7 +39,7 @@ local function read(step)
     rules = meta[15], slot_default = meta[16], limits_changed = meta[17], stop_reason = meta[18],
     no_memory = meta[19], no_room = meta[20], stalled = meta[21], going_since = meta[22], item_parts = meta[25],
     began = meta[26], item_ids = meta[27], item_ids_forgotten = meta[28], recalled = meta[29], caps = meta[30], denied = meta[31],
-    unmet = meta[33], items = meta[36], errors = meta[37],
+    unmet = meta[33],
   }
   step.before = {
     exchange = own[1], reclaimed = own[2], over = own[3], joined = own[4], pages = own[5], gone = own[6], left = own[7],

@@ -4,21 +4,33 @@
 -- How many exchanges of a worker, whose requests wait for items, look once for uses of items that have ended.
 local CHECKED = 64
 
+-- -> the end of an entry of PAGES, with this exchange's items and errors: in these ten seconds; after how many milliseconds the
+-- first page came; and since the crawl began
+local function with_items(rest)
+  local items, errors, first, all_items, all_errors = string.match(rest, '^ (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  local scraped, logged = header.scraped or 0, header.errors or 0
+  return string.format(' %d %d %d %d %d', (items or 0) + scraped, (errors or 0) + logged, first or 0,
+    (all_items or 0) + scraped, (all_errors or 0) + logged)
+end
+
 -- Add the finished pages, their items and the errors to the latest ten seconds, at the head of the list. The time for this
 -- does not grow with the crawl.
 local function note_pages(step)
   local second = math.floor(step.now / 1000)
   local ten_seconds = second - second % 10
-  local known = '^(%d+) (%d+) %d+ ?(%d*) ?(%d*) ?(%d*)'
-  local latest, done, items_done, errors_done, first = string.match(step.pages or '', known)
-  local scraped, errors = header.scraped or 0, header.errors or 0
-  if tonumber(latest) == ten_seconds then
-    redis.call('LSET', PAGES, 0, string.format('%d %d %d %d %d %s', ten_seconds, done + header.pages, step.waiting,
-      number_of(items_done, 0) + scraped, number_of(errors_done, 0) + errors, first))
-  else
+  local latest, done, rest = string.match(step.pages or '', '^(%d+) (%d+) %d+(.*)$')
+  local is_new = tonumber(latest) ~= ten_seconds
+  if is_new then
     if step.pages then record.add_to_chart(step.pages) end
-    redis.call('LPUSH', PAGES, string.format('%d %d %d %d %d %d', ten_seconds, header.pages, step.waiting, scraped, errors,
-      step.now % 10000))
+    local totals = string.match(rest or '', ' (%d+ %d+)$') or '0 0'
+    done, rest = 0, string.format(' 0 0 %d %s', step.now % 10000, totals)
+  end
+  if header.scraped or header.errors then rest = with_items(rest) end
+  local entry = ten_seconds .. ' ' .. done + header.pages .. ' ' .. step.waiting .. rest
+  if not is_new then
+    redis.call('LSET', PAGES, 0, entry)
+  else
+    redis.call('LPUSH', PAGES, entry)
     redis.call('LTRIM', PAGES, 0, 360)
   end
 end
@@ -32,12 +44,6 @@ local function note(step, finished)
     'waiting', whole(step.waiting), 'seen', whole(step.seen),
     'pages', whole(number_of(step.meta.pages, 0) + (counts and header.pages or 0)),
   }
-  if is_new and header.scraped then
-    fields[7], fields[8] = 'items', whole(number_of(step.meta.items, 0) + header.scraped)
-  end
-  if is_new and header.errors then
-    fields[#fields + 1], fields[#fields + 2] = 'errors', whole(number_of(step.meta.errors, 0) + header.errors)
-  end
   in_slots.write(fields)
   if not step.repeated then slots.keep_time(fields) end
   redis.call('HSET', META, unpack(fields))

@@ -221,11 +221,13 @@ function record.compose(state, reason, now)
   if not is_open() then return nil end
   local counts = {}
   for _, pair in ipairs(pairs_of(redis.call('HGETALL', COUNTS))) do counts[pair[1]] = pair[2] end
-  local known = redis.call('HMGET', META, 'pages', 'items', 'errors', 'spider')
+  local known, latest = redis.call('HMGET', META, 'pages', 'spider'), redis.pcall('LINDEX', PAGES, 0)
+  latest = type(latest) == 'string' and latest or ''
+  local items, errors = string.match(latest, '^%d+ %d+ %d+ %d+ %d+ %d+ (%d+) (%d+)$')
   local entry = {
-    v = 1, run = number_of(counts.run, 0), spider = known[4] or nil, state = state, reason = reason,
+    v = 1, run = number_of(counts.run, 0), spider = known[2] or nil, state = state, reason = reason,
     began = number_of(counts.began, 0), ended = now,
-    pages = number_of(known[1], 0), items = number_of(known[2], 0), errors = number_of(known[3], 0),
+    pages = number_of(known[1], 0), items = number_of(items, 0), errors = number_of(errors, 0),
     returned = number_of(counts.returned, 0), settings = counts.settings, aside = {},
   }
   for field, value in pairs(counts) do
@@ -235,8 +237,7 @@ function record.compose(state, reason, now)
   workers_of_entry(entry, counts)
   slots_of_entry(entry)
   local points = redis.call('LRANGE', CHART, 0, -1)
-  local latest = redis.pcall('LINDEX', PAGES, 0)
-  if type(latest) == 'string' then points[#points + 1] = string.match(latest, '^%d+ %d+ %d+ %d+ %d+') end
+  points[#points + 1] = string.match(latest, '^%d+ %d+ %d+ %d+ %d+')
   local width = math.max(WIDTH, number_of(counts.width, WIDTH))
   return entry, {width = width, points = halved(points, width)}
 end

@@ -136,7 +136,7 @@ seen.join(frontier)
 filter.open()
 if flushed or anew then
   redis.call('DEL', STARTED, FINISHED, PAGES, SLOT_LIMITS, SLOT_PAGES)
-  redis.call('HDEL', META, 'pages', 'items', 'errors')
+  redis.call('HDEL', META, 'pages')
   crawl.forget_finish(finish)
   groups.begin_anew(flushed)
   lost.clear()
