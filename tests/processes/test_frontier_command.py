@@ -173,7 +173,7 @@ def test_a_url_is_explained(url: str) -> None:
     waits = as_json(url, "peek", "graph", "-n", "900")[-1]["url"]
     assert "waiting      yes, with priority 0, " in frontier(url, "explain", "graph", waits)
     crawled = frontier(url, "explain", "graph", page_url(0))
-    assert "It was found and is finished" in crawled
+    assert re.search(r"It was crawled by worker \S+(, whose log on .*)?: HTTP status 200 \(OK\)", crawled)
     assert "scrapy frontier forget graph http://graph.test/0 --crawl" in crawled
     never = frontier(url, "explain", "graph", "http://elsewhere.test/")
     assert "It was never found" in never

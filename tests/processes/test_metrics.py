@@ -99,8 +99,13 @@ def compare(values: Values, status: Status) -> None:
         assert of_spider(values, f"frontier_{name}", spider) == {"": getattr(status, name)}
     assert of_spider(values, "frontier_pages_total", spider) == {"": status.pages}
     assert of_spider(values, "frontier_requests", spider) == {
-        name: getattr(status, name) for name in ("waiting", "leased", "delayed", "failed", "seeds")
+        name: getattr(status, name)
+        for name in ("waiting", "leased", "delayed", "following", "failed", "seeds")
     }
+    assert of_spider(values, "frontier_items_total", spider) == {"": status.items}
+    assert of_spider(values, "frontier_errors_total", spider) == {"": status.errors}
+    assert of_spider(values, "frontier_responses_total", spider) == status.statuses
+    assert of_spider(values, "frontier_counts_total", spider) == status.counts
     dead = len(status.workers) - status.alive
     assert of_spider(values, "frontier_workers", spider) == {
         "alive": status.alive,
