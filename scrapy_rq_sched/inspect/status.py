@@ -108,7 +108,7 @@ class Status:
     :param pages: the number of pages that were finished in this crawl, :param items: of their items, and
         :param errors: of errors that its workers have logged.
     :param counts: the counts of its workers, and :param statuses: their responses by HTTP status: see
-        :class:`~.crawls.Crawl`.
+        :class:`~scrapy_rq_sched.inspect.crawl.Crawl`.
     :param finished_at: when the last crawl was finished; 0 if unknown.
     :param failed_by_reason: the number of entries that were ever set aside, by reason without its details.
     :param exchange_seconds: the durations of the workers' exchanges.

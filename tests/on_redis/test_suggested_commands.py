@@ -34,8 +34,6 @@ NO_OPTIONS: dict[str, Any] = {
     "meta": None,
     "skip_invalid": False,
     "reason": None,
-    "error": None,
-    "worker": None,
     "url": None,
     "id": "x",
     "requeue": False,
