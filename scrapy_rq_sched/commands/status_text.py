@@ -14,7 +14,7 @@ from ..inspect.rates import BUCKET, rates_of
 from ..inspect.status import PoolCounts, UnmetNeeds, Worker
 from ..inspect.wording import counted, crawl_command
 from . import crawl_text
-from .formats import duration, number, rate, size, sparkline, time_until, when
+from .formats import duration, number, rate, single_line, size, sparkline, time_until, when
 from .output import Fields, Part, Styled, Table
 from .states import in_state
 
@@ -119,7 +119,7 @@ def status_line(status: Status) -> str:
         *([f"{left} left"] if left else []),
         *([] if status.limit == "none" else [f"limited by {status.limit}"]),
     ]
-    return f"{status.spider} {status.state}: {', '.join(parts)}"
+    return f"{single_line(status.spider)} {status.state}: {', '.join(parts)}"
 
 
 def workers_table(status: Status) -> Table:

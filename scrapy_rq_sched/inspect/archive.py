@@ -77,7 +77,7 @@ LONGEST_LINE = 1 << 28
 OWN_META = re.compile(
     "epoch|state|state_since|stop|exporting|imported|spider|in_slots|in_slots_estimated|clock|clock_ahead"
     "|rewound|rules|slot_default|slot_patterns|moves_heard|limits_changed|recalled|caps|denied|lanes|unmet"
-    "|slot_states|max_workers|stop_reason|item_wanted|history|resumed|run_.*|.*_keys?"
+    "|slot_states|max_workers|stop_reason|item_wanted|resumed|run_.*|.*_keys?"
 )
 _SCORE = re.compile(rb"[+-]?(inf|[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?)")
 

@@ -35,7 +35,7 @@ class Crawls:
             found = self._server.hkeys(self._key)
         except connection.ResponseError:  # the key has another type, or this user may not read it
             return []
-        return sorted((int(name) for name in found if name.isdigit()), reverse=True)
+        return sorted((int(name) for name in found if name.isdigit() and len(name) < 16), reverse=True)
 
     def read(self, numbers: Sequence[int], with_charts: bool = False) -> Iterator[Crawl]:
         """Yield the crawls with these *numbers*, in their order, without those that are not in the history.
@@ -77,7 +77,7 @@ def parse(text: bytes | None, chart: bytes | None, prefix: str) -> Crawl | None:
         (_json(one.get("about")) for one in _list(entry.get("workers")) if isinstance(one, dict)), {}
     )
     counts = _counts(entry.get("done"))
-    moments = [moment_of(str(point).encode()) for point in _list(points.get("points"))]
+    moments = [moment_of(str(point).encode("utf-8", "replace")) for point in _list(points.get("points"))]
     return Crawl(
         run=whole_of(entry.get("run")),
         spider=str(entry.get("spider") or ""),
@@ -110,7 +110,7 @@ def parse(text: bytes | None, chart: bytes | None, prefix: str) -> Crawl | None:
 def counts_of(text: str) -> dict[str, int]:
     """Return the counts of a worker, as it has reported them: ``<name>=<number> …``."""
     pairs = (pair.partition("=") for pair in text.split())
-    return {name: int(value) for name, _, value in pairs if value.isascii() and value.isdigit()}
+    return {name: whole_of(value) for name, _, value in pairs if value.isascii() and value.isdigit()}
 
 
 def _worker(entry: Mapping[str, Any]) -> CrawlWorker:

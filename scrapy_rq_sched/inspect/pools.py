@@ -191,14 +191,14 @@ class Pools:
 
 def awaited(view: View) -> set[str]:
     """Return the pools with items for which requests wait."""
-    meta, keys = (
-        connection.server_of(view.server, view.keys.requests).hget(view.keys.meta, "lanes"),
-        view.keys,
-    )
-    lanes = [lane for lane in text_of(meta).split() if pool_of(lane)]
+    try:
+        known = connection.server_of(view.server, view.keys.requests).hget(view.keys.meta, "lanes")
+    except connection.ResponseError:  # the key has another type, which the doctor reports
+        return set()
+    lanes = [lane for lane in text_of(known).split() if pool_of(lane)]
     pipe = view.pipeline()
     for lane in lanes:
-        pipe.exists(keys.lane(lane))
+        pipe.exists(view.keys.lane(lane))
     found = pipe.execute(raise_on_error=False) if lanes else []
     return {pool_of(lane) for lane, exists in zip(lanes, found, strict=True) if exists == 1}
 

@@ -277,12 +277,10 @@ def find_frontiers(settings: Any, server: Any = None) -> Iterator[View]:
     for key in sorted(found - bound, key=lambda key: (not key.endswith(":meta:crawls"), key)):
         suffix = next((one for one in _LASTING if key.endswith(one)), "")
         prefix = key.removesuffix(suffix)
-        if (
-            suffix
-            and prefix
-            and prefix not in views
-            and (view := _ended(server, key, suffix, settings, read))
-        ):
+        # A meta that was passed over above claims the keys of another frontier.
+        if not (suffix and prefix) or prefix in views or f"{prefix}:meta" in found:
+            continue
+        if (view := _ended(server, key, suffix, settings, read)) is not None:
             views[prefix] = view
     yield from sorted(views.values(), key=lambda view: (view.spider, view.keys.requests))
 

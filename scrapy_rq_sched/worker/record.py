@@ -7,6 +7,7 @@ joined the crawl, so that it does no harm if a report is lost, or comes twice.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -132,7 +133,7 @@ class Record(Part):
         if self.stats is None:
             return
         stats = own_stats(self.stats)
-        errors = sum(stats.get(name, 0) for name in _ERRORS)
+        errors = sum(_number(stats.get(name)) for name in _ERRORS)
         batch.errors, self._errors = max(0, errors - self._errors), errors
         now = time.monotonic()
         if now < self._due and not self.closing and len(self._outcomes) < SIZE * MOST_OUTCOMES:
@@ -181,16 +182,22 @@ def own_stats(stats: Any) -> Mapping[str, Any]:
 
 def sums_of(stats: Mapping[str, Any]) -> dict[str, int]:
     """Return the sums that the record has; of the statuses of responses each by its number."""
-    sums = {name: int(stats[key]) for key, name in _SUMS.items() if key in stats}
+    sums = {name: _number(stats[key]) for key, name in _SUMS.items() if key in stats}
     for key, name in _OF_ROBOTS.items():
         if key in stats and name in sums:
-            sums[name] -= int(stats[key])
-    for key in stats:
+            sums[name] -= _number(stats[key])
+    # A spider's statistics may have names and values of any type.
+    for key in (key for key in list(stats) if isinstance(key, str)):
         if key.startswith(_STATUS):
             status = key.removeprefix(_STATUS)
-            sums[status] = int(stats[key]) - int(stats.get(_ROBOTS_STATUS + status, 0))
+            sums[status] = _number(stats[key]) - _number(stats.get(_ROBOTS_STATUS + status))
         elif key.startswith(_EXCEPTION):
             kind = _ENDINGS.get(ending_named([key.rpartition(".")[2]]))
             if kind is not None:
-                sums[kind] = sums.get(kind, 0) + int(stats[key])
+                sums[kind] = sums.get(kind, 0) + _number(stats[key])
     return sums
+
+
+def _number(value: Any) -> int:
+    """Return a statistic as a count; 0 if it is not a number."""
+    return int(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0

@@ -456,7 +456,9 @@ def test_a_key_of_another_program_is_no_frontier(server: redis.Redis, redis_url:
     assert list(find_frontiers(Settings({"REDIS_URL": redis_url}), server)) == []
 
 
-@pytest.mark.parametrize("text", ["x", "-5", "1e300", "99999999999999", ""])
+@pytest.mark.parametrize(
+    "text", ["x", "-5", "1e300", "9" * 20, "responses=" + "9" * 400, "9" * 400 + " 1", ""]
+)
 @pytest.mark.parametrize(
     ("name", "field"),
     [
@@ -489,3 +491,47 @@ def test_garbage_in_a_record_does_not_stop_a_crawl(
     finish(worker)
     start("another").frontier.leave(finished=False, persist=False)
     assert server.exists(keys.crawls) <= 1
+
+
+@pytest.mark.parametrize(
+    ("points", "latest"),
+    [
+        (["x"], "1 1 1"),
+        (["1 1 1 1 1"] * 20_000, "5 1 1 1 1"),
+        ([], "3 1 1 1 1"),
+        ([], "9" * 17 + " 1 1 1 1"),
+        ([], ""),
+    ],
+    ids=["text", "many points", "second", "late", "empty"],
+)
+def test_garbage_in_a_chart_does_not_stop_a_crawl(
+    start: Start, server: redis.Redis, keys: Keys, history: History, points: list[str], latest: str
+) -> None:
+    worker = start()
+    for first in range(0, len(points), 5000):
+        server.rpush(keys.chart, *points[first : first + 5000])
+    server.lpush(keys.pages, latest)
+    crawl(worker, 1)
+    finish(worker)
+    assert history()[0].pages == 1
+
+
+def test_a_history_of_any_age_can_be_cleared(
+    start: Start, server: redis.Redis, keys: Keys, view: Callable[[], View]
+) -> None:
+    worker = start()
+    server.hset(keys.meta, "history", "100 " + "9" * 20 + " 0.3")
+    worker.frontier.leave(finished=False, persist=False)
+    clear(view())
+    assert not server.exists(keys.counts)
+
+
+def test_a_point_that_is_not_text_is_passed_over(
+    start: Start, server: redis.Redis, keys: Keys, history: History
+) -> None:
+    worker = start()
+    crawl(worker, 1)
+    finish(worker)
+    server.hset(keys.crawls, "1 chart", '{"width": 10, "points": ["\\ud800", "10 1 1 1 1"]}')
+    server.hset(keys.crawls, "9" * 5000, "x")
+    assert [moment.pages for moment in history()[0].history] == [1]

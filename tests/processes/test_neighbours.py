@@ -459,7 +459,7 @@ def test_pickles_are_read_if_the_user_names_the_frontier_and_the_serializer(trus
 
 
 #: The scripts of inspect/ that use no key that meta names, or that only read.
-READING = {"control", "deny", "doctor", "pools", "read_slots"}
+READING = {"control", "deny", "doctor", "history", "pools", "read_slots"}
 #: The scripts of inspect/ after a check of the keys, each with the function or class that makes the check.
 CHECKED = {
     "clear": clear,

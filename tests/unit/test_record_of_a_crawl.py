@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from scrapy_rq_sched.worker.record import sums_of
+from typing import Any
+from unittest.mock import Mock
+
+from scrapy_rq_sched.frontier.messages import Batch
+from scrapy_rq_sched.worker.record import Record, sums_of
 
 TYPES = "downloader/exception_type_count"
 
@@ -18,3 +22,13 @@ def test_the_exceptions_of_downloads_are_counted_by_kind() -> None:
         f"{TYPES}/builtins.ValueError": 7,
     }
     assert sums_of(stats) == {"no_address": 4, "refused": 2, "timeouts": 4, "lost": 5, "ignored": 6}
+
+
+def test_statistics_of_any_name_and_value_are_no_error() -> None:
+    stats: dict[Any, Any] = {404: 1, None: 2, "log_count/ERROR": None, "retry/count": "3 of 4"}
+    stats |= {"downloader/response_count": float("nan"), "downloader/response_status_count/200": [1]}
+    record = Record(Mock(), 0, False)
+    record.stats = Mock(spec=["get_stats"], get_stats=lambda: stats)
+    batch = Batch(1)
+    record.fill(batch)
+    assert (batch.errors, batch.counts) == (0, "")

@@ -25,6 +25,8 @@ local WIDTH, SOME = 10, 3
 -- META's field history: how many crawls are kept, for how many seconds, and from which share on a figure that differs from
 -- the crawl before is an event.
 local KEPT, FOR, SHARE = 100, 90 * 86400, 0.3
+-- The most seconds for which a history is kept.
+local LONGEST = 100 * 365 * 86400
 
 local function is_usable()
   return not wrong_type({{COUNTS, 'hash'}, {SLOT_COUNTS, 'hash'}, {CHART, 'list'}, {CRAWLS, 'hash'}})
@@ -34,7 +36,7 @@ end
 local function limits()
   local known = redis.call('HGET', META, 'history') or ''
   local most, age, share = string.match(known, '^(%d+) (%d+) ([%d.]+)$')
-  return tonumber(most) or KEPT, tonumber(age) or FOR, tonumber(share) or SHARE
+  return number_of(most, KEPT), math.min(number_of(age, FOR), LONGEST), number_of(share, SHARE)
 end
 
 -- Begin the record of a crawl. -> its number, which is 0 if there is no history
@@ -65,7 +67,7 @@ end
 
 -- -> {<name> = <number>, …}, with the numbers of *text* added to those of *sums*
 local function add_up(sums, text)
-  for name, value in string.gmatch(text, '(%S+)=(%d+)') do sums[name] = (sums[name] or 0) + tonumber(value) end
+  for name, value in string.gmatch(text, '(%S+)=(%d+)') do sums[name] = (sums[name] or 0) + number_of(value, 0) end
   return sums
 end
 
@@ -120,8 +122,9 @@ end
 
 local function add_slot(slot, responses, ms)
   local n, sum = string.match(redis.call('HGET', SLOT_COUNTS, slot) or '', '^(%d+) (%d+)$')
+  n, sum = number_of(n, nil), number_of(sum, 0)
   if not n and redis.call('HLEN', SLOT_COUNTS) >= SLOTS_KNOWN then return end
-  redis.call('HSET', SLOT_COUNTS, slot, whole((n or 0) + responses) .. ' ' .. whole((sum or 0) + ms))
+  redis.call('HSET', SLOT_COUNTS, slot, whole((n or 0) + responses) .. ' ' .. whole(sum + ms))
 end
 
 -- Note what a worker has done. counts: of this crawl since it joined, if it knows the crawl's number *run*; slots: <slot> ->
@@ -140,7 +143,7 @@ local function merged(point, added)
   local _, more, waiting, more_items, more_errors = string.match(added, '^(%d+) (%d+) (%d+) (%d+) (%d+)')
   if not second then return added end
   if not more then return point end
-  return string.format('%s %d %s %d %d', second, pages + more, waiting, items + more_items, errors + more_errors)
+  return string.format('%s %.0f %s %.0f %.0f', second, pages + more, waiting, items + more_items, errors + more_errors)
 end
 
 -- -> the points, with neighbours of *width* seconds merged
@@ -164,13 +167,14 @@ function record.add_to_chart(ten_seconds)
   if not point then return end
   local width = math.max(WIDTH, number_of(redis.call('HGET', COUNTS, 'width'), WIDTH))
   local points = redis.call('LRANGE', CHART, -1, -1)
-  if #halved({points[1] or '', point}, width) == 1 then
+  if points[1] and #halved({points[1], point}, width) == 1 then
     redis.call('LSET', CHART, -1, merged(points[1], point))
     return
   end
   if redis.call('RPUSH', CHART, point) <= POINTS then return end
   redis.call('HSET', COUNTS, 'width', 2 * width)
-  points = halved(redis.call('LRANGE', CHART, 0, -1), 2 * width)
+  -- Another program may have written more of them.
+  points = halved(redis.call('LRANGE', CHART, -2 * POINTS, -1), 2 * width)
   redis.call('DEL', CHART)
   redis.call('RPUSH', CHART, unpack(points))
 end
@@ -187,7 +191,8 @@ local function slots_of_entry(entry)
   local found, slow = {}, {}
   for _, pair in ipairs(pairs_of(redis.call('HGETALL', SLOT_COUNTS))) do
     local n, ms = string.match(pair[2], '^(%d+) (%d+)$')
-    if n then found[#found + 1] = {pair[1], tonumber(n), math.floor(ms / math.max(1, n) + 0.5)} end
+    n, ms = number_of(n, 0), number_of(ms, 0)
+    if n > 0 then found[#found + 1] = {pair[1], n, math.floor(ms / n + 0.5)} end
   end
   for _, slot in ipairs(found) do
     if slot[2] >= SOME then slow[#slow + 1] = slot end
@@ -236,7 +241,7 @@ function record.compose(state, reason, now)
   end
   workers_of_entry(entry, counts)
   slots_of_entry(entry)
-  local points = redis.call('LRANGE', CHART, 0, -1)
+  local points = redis.call('LRANGE', CHART, -2 * POINTS, -1)
   points[#points + 1] = string.match(latest, '^%d+ %d+ %d+ %d+ %d+')
   local width = math.max(WIDTH, number_of(counts.width, WIDTH))
   return entry, {width = width, points = halved(points, width)}
