@@ -27,6 +27,9 @@ DEFAULT_FLEET_LIMITS = frozenset(FLEET_LIMITS) - {"concurrency"}
 #: Statuses of an overloaded server, or of a proxy before it.
 OVERLOADED = frozenset({429, 502, 503, 504, 520, 521, 522, 523, 524})
 
+#: The longest FRONTIER_HISTORY_AGE, in seconds: a hundred years.
+LONGEST_HISTORY = 100 * 365 * 86400
+
 #: The maximum number of seeds in one exchange.
 MOST_SEEDS = 1000
 
@@ -127,7 +130,7 @@ class FrontierSettings:
     #: ``FRONTIER_HISTORY``, in crawls; 0: no history
     history: int = setting("FRONTIER_HISTORY", Read.whole, 100, 0, 10_000)
     #: ``FRONTIER_HISTORY_AGE``, in seconds
-    history_age: float = setting("FRONTIER_HISTORY_AGE", Read.number, 90 * 86400.0, 1)
+    history_age: float = setting("FRONTIER_HISTORY_AGE", Read.number, 90 * 86400.0, 1, LONGEST_HISTORY)
     #: ``FRONTIER_HISTORY_ALERT``, as a share; 0: no event
     history_alert: float = setting("FRONTIER_HISTORY_ALERT", Read.number, 0.3, 0)
     #: ``FRONTIER_OUTCOMES``, in requests; 0: none

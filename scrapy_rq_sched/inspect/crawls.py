@@ -68,7 +68,7 @@ class Crawls:
 
 
 def parse(text: bytes | None, chart: bytes | None, prefix: str) -> Crawl | None:
-    """Return the crawl of an entry, as ``lua/fleet/record.lua`` writes it; None if *text* is empty."""
+    """Return the crawl of an entry, as ``lua/fleet/crawls.lua`` writes it; None if *text* is empty."""
     entry, points = _json(text), _json(chart)
     if not entry:
         return None

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from scrapy import Spider
@@ -246,6 +247,8 @@ def fields(part: Part) -> dict[str, str]:
 #: them, and of ``:meta``.
 _LASTING = (":meta:crawls", ":failed", ":start_urls")
 _PATTERN = "*:[mfs]*[ads]"
+#: How many of these keys are looked at.
+MOST_ENDED = 2000
 
 
 def find_frontiers(settings: Any, server: Any = None) -> Iterator[View]:
@@ -262,7 +265,8 @@ def find_frontiers(settings: Any, server: Any = None) -> Iterator[View]:
     """
     read = FrontierSettings.from_settings(settings)
     server = server or connection.get_client(settings)
-    found = {text_of(key) for key in server.scan_iter(_PATTERN, count=SCAN_STEP)}
+    names = (text_of(key) for key in server.scan_iter(_PATTERN, count=SCAN_STEP))
+    found = {name for name in names if name.endswith((":meta", *_LASTING))}
     views: dict[str, View] = {}
     for key in found:
         if not key.endswith(":meta"):
@@ -274,14 +278,18 @@ def find_frontiers(settings: Any, server: Any = None) -> Iterator[View]:
                 continue  # another program has written the name of another frontier's queue there
             views[keys.prefix] = View(server, keys, read, meta, None, settings)
     bound = {name for view in views.values() for name in (view.keys.failed, *view.keys.start_urls)}
-    for key in sorted(found - bound, key=lambda key: (not key.endswith(":meta:crawls"), key)):
+    others = sorted(found - bound, key=lambda key: (_LASTING[0] not in key, key))
+    # Another program may have written millions of such keys.
+    for key in islice(others, MOST_ENDED):
         suffix = next((one for one in _LASTING if key.endswith(one)), "")
         prefix = key.removesuffix(suffix)
         # A meta that was passed over above claims the keys of another frontier.
         if not (suffix and prefix) or prefix in views or f"{prefix}:meta" in found:
             continue
-        if (view := _ended(server, key, suffix, settings, read)) is not None:
-            views[prefix] = view
+        # This user may not read the keys of other teams, or the key is gone by now.
+        with contextlib.suppress(connection.ResponseError):
+            if (view := _ended(server, key, suffix, settings, read)) is not None:
+                views[prefix] = view
     yield from sorted(views.values(), key=lambda view: (view.spider, view.keys.requests))
 
 

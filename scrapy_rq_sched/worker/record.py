@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scrapy import Request
+from scrapy.statscollectors import StatsCollector
 
 from ..codec.outcomes import SIZE, Ending, Outcome, ending_named, ending_of, url_digest
 from ..codec.slots import slot_name
@@ -175,9 +176,15 @@ class Record(Part):
 
 
 def own_stats(stats: Any) -> Mapping[str, Any]:
-    """Return the statistics of this process, without those of other workers, from Scrapy's collector."""
-    found: Mapping[str, Any] = getattr(stats, "own_stats", None) or stats.get_stats()
-    return found
+    """Return the statistics of this process, without those of other workers, from Scrapy's collector.
+
+    A collector with a ``get_stats()`` of its own may ask a server, as that of scrapy-redis does: it is not
+    asked, because this runs on the event loop.
+    """
+    own: Mapping[str, Any] | None = getattr(stats, "own_stats", None)
+    if own is None and getattr(type(stats), "get_stats", None) is StatsCollector.get_stats:
+        own = stats.get_stats()
+    return own or {}
 
 
 def sums_of(stats: Mapping[str, Any]) -> dict[str, int]:

@@ -535,3 +535,64 @@ def test_a_point_that_is_not_text_is_passed_over(
     server.hset(keys.crawls, "1 chart", '{"width": 10, "points": ["\\ud800", "10 1 1 1 1"]}')
     server.hset(keys.crawls, "9" * 5000, "x")
     assert [moment.pages for moment in history()[0].history] == [1]
+
+
+def test_a_worker_that_is_back_after_the_end_begins_no_record(
+    start: Start, server: redis.Redis, keys: Keys, history: History
+) -> None:
+    late, worker = start("late"), start("worker")
+    crawl(worker, 1)
+    kill(server, keys, "late")
+    worker.say(in_hand=0)
+    worker.say(in_hand=0, finishing=True)
+    worker.frontier.leave(finished=True, persist=True)
+    late.say(in_hand=0, counts="responses=1")
+    assert [(one.run, one.state) for one in history()] == [(1, "finished")]
+    assert not server.exists(keys.counts)
+
+
+def test_a_report_after_a_recorded_end_begins_no_record(
+    start: Start, server: redis.Redis, keys: Keys, history: History
+) -> None:
+    one, two = start("one"), start("two")
+    server.hdel(keys.worker("two"), "records_end")  # a worker of an older version
+    crawl(one, 1)
+    one.say(in_hand=0, finishing=True)
+    two.say(in_hand=0, counts="responses=1")
+    finish(two)
+    finish(one)
+    assert [(found.run, found.state) for found in history()] == [(1, "finished")]
+
+
+def test_a_finished_crawl_that_is_cleared_stays_finished(
+    start: Start, server: redis.Redis, keys: Keys, history: History, view: Callable[[], View]
+) -> None:
+    worker = start("one")
+    crawl(worker, 2)
+    worker.say(in_hand=0, finishing=True)
+    kill(server, keys, "one")
+    clear(view())
+    assert [(one.state, one.pages) for one in history()] == [("finished", 2)]
+
+
+def test_a_stopped_crawl_that_is_cleared_later_ended_when_it_was_stopped(
+    start: Start, server: redis.Redis, keys: Keys, history: History, view: Callable[[], View]
+) -> None:
+    worker = start("one")
+    worker.push("left over")
+    worker.frontier.leave(finished=False, persist=False)
+    (stopped,) = history()
+    clear(view())
+    assert [(one.state, one.ended) for one in history()] == [("cleared", stopped.ended)]
+
+
+def test_a_crawl_that_an_older_version_has_begun_has_the_workers_that_join(
+    start: Start, server: redis.Redis, keys: Keys, history: History
+) -> None:
+    old = start("old")
+    server.delete(keys.counts)
+    start("new")
+    report(old, "responses=1")
+    old.frontier.leave(finished=False, persist=False)
+    finish(start("last"))
+    assert {worker.name for worker in history()[0].workers} == {"new", "last", "old"}

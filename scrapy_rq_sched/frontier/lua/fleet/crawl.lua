@@ -1,4 +1,4 @@
--- Needs: keys, fleet/events, fleet/record, number_of
+-- Needs: keys, fleet/events, fleet/record, fleet/crawls, number_of
 -- The beginning and the end of a crawl.
 -- A worker that closes notes that the crawl is finished, but as long as another worker is there, a handler of its signal
 -- spider_idle may still add requests. So the event is recorded when the last worker has left, or if it was killed, by
@@ -26,7 +26,7 @@ end
 function crawl.note_finish(now)
   if redis.call('HSETNX', META, 'finished', now) == 0 then return end
   redis.call('HSET', META, 'finish_unrecorded', now)
-  record.write('finished', nil, now)
+  crawls.write('finished', nil, now)
   if has_older_worker() then crawl.tell_finish() end
 end
 
@@ -45,8 +45,8 @@ function crawl.tell_finish()
   local began, finished = number_of(known[2], nil), number_of(known[3], nil)
   -- A worker that slept may find the end of a crawl again that was already cleared: record no event for it.
   if not (began and finished) then return end
-  local entry = record.write('finished', nil, finished)
-  for _, difference in ipairs(entry and record.differences(entry) or {}) do
+  local entry = crawls.write('finished', nil, finished)
+  for _, difference in ipairs(entry and crawls.differences(entry) or {}) do
     local figure, is, was = unpack(difference)
     events.tell('crawl_differs', nil, {figure = figure, now = is, before = was, run = entry.run,
       percent = math.floor(100 * (is - was) / was + 0.5)})

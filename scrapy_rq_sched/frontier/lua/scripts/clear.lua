@@ -1,4 +1,4 @@
--- Needs: keys, slots/clear_waiting, store/seen, store/items, store/groups, store/pool_items, fleet/fleet, fleet/record, fleet/lost
+-- Needs: keys, slots/clear_waiting, store/seen, store/items, store/groups, store/pool_items, fleet/fleet, fleet/record, fleet/crawls, fleet/lost, number_of
 -- Remove a frontier. Redis frees large keys in the background, and seen.sweep() deletes a compact filter's buckets.
 --
 -- ARGV  force (0/1: even while workers are alive); keep the seeds, the failed list, the fingerprints (0/1 each); delete the
@@ -18,7 +18,9 @@ if force ~= '1' and type(alive) == 'number' and alive > 0 then return {'alive', 
 
 -- To clear a frontier makes room.
 despite_full_memory()
-record.write('cleared', nil, server_time())
+-- The last worker of a finished crawl may have died before it cleared the frontier.
+local finish = number_of(redis.pcall('HGET', META, 'finished'), nil)
+crawls.write(finish and 'finished' or 'cleared', nil, finish or server_time())
 record.clear()
 if with_history == '1' then redis.call('UNLINK', CRAWLS) end
 -- pcall, because somebody may have stored a value of another type there.

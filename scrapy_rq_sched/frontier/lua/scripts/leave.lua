@@ -1,4 +1,4 @@
--- Needs: keys, slots/waiting, slots/clear_waiting, store/seeds, store/items, store/groups, store/pools, store/seen, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, fleet/record, slots/slots, slots/shared_slots, fleet/lost
+-- Needs: keys, slots/waiting, slots/clear_waiting, store/seeds, store/items, store/groups, store/pools, store/seen, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, fleet/record, fleet/crawls, slots/slots, slots/shared_slots, fleet/lost
 -- A worker leaves, after the exchange in which it gave its leases back. May be repeated.
 --
 -- ARGV  worker, finished (0/1: it closes because the fleet is finished), persist (0/1),
@@ -60,7 +60,7 @@ local undone = waiting.length() + redis.call('ZCARD', DELAYED) + items.unmoved()
   + redis.call('ZCARD', FOLLOWERS) + redis.call('HLEN', GROUP_NEWS) + redis.call('ZCARD', GROUPS_EMPTIED)
 local others = redis.call('ZRANGEBYSCORE', WORKERS, '(' .. now, '+inf')
 -- Unless it is finished: see below.
-if #others == 0 then record.write('stopped', redis.call('HGET', META, 'stop_reason') or nil, now) end
+if #others == 0 then crawls.write('stopped', redis.call('HGET', META, 'stop_reason') or nil, now) end
 if leased + busy + undone > 0 then return {0, left, failed, 0} end
 if seeds.count() > 0 then return {0, left, failed, 0} end
 if finished == '1' and knows_the_end and redis.call('EXISTS', META) == 1 then

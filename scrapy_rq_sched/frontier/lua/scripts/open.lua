@@ -1,4 +1,4 @@
--- Needs: keys, queue, slots/slots, slots/lanes, slots/waiting, slots/clear_waiting, store/seeds, store/seen, store/items, store/groups, filter, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, fleet/record, fleet/lost, fleet/renew, fleet/runs, fleet/deny_list
+-- Needs: keys, queue, slots/slots, slots/lanes, slots/waiting, slots/clear_waiting, store/seeds, store/seen, store/items, store/groups, filter, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, fleet/record, fleet/crawls, fleet/lost, fleet/renew, fleet/runs, fleet/deny_list
 -- A worker joins the frontier, which is created if it does not exist.
 --
 -- ARGV  worker, lease timeout (ms), age of the worker's process (ms), busy (0/1), flush (0/1),
@@ -115,7 +115,7 @@ if was_away then renew(WORKERS, now, lease_ms) end
 
 if uncleared_finish and (flushed or anew) then crawl.tell_finish() end
 if flushed then
-  record.write('cleared', nil, now)
+  crawls.write('cleared', nil, now)
   record.clear()
   for _, name in ipairs(redis.call('ZRANGE', WORKERS, 0, -1)) do
     if name ~= worker then events.tell_gone(name, 'worker_lost') end

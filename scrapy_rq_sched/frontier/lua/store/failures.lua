@@ -56,7 +56,7 @@ local function url_of(data)
     local is_json, fields = pcall(cjson.decode, data)
     url = is_json and type(fields.url) == 'string' and fields.url
   end
-  return url and events.cut(string.gsub(url, '^(%a[%w+.-]*://)[^/?#]*@', '%1'), LONGEST_URL) or nil
+  return url and events.cut(string.gsub(url, '^%s*(%a[%w+.-]*://)[^/?#]*@', '%1'), LONGEST_URL) or nil
 end
 
 -- Append *entry* to the list, with *data* as its last field: so a reader finds all other fields at the beginning of an
