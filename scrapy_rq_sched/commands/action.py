@@ -83,7 +83,7 @@ class Context:
         view = View.from_settings(self.settings, spider, spidercls, self.redis_key)
         self.server = view.server
         is_project = self.project.list() or self.project.problems
-        if is_project and spidercls is None and not view.exists:
+        if is_project and spidercls is None and not (view.exists or view.has_traces):
             raise self.no_spider(f"Neither this project nor Redis has a spider {spider!r}", "The project's")
         self.warn_of_broken_files()
         return view

@@ -10,7 +10,7 @@ from ..errors import InspectionError
 from ..inspect import View, as_json, find_frontiers, read_status
 from ..inspect.comparison import Difference, differences, earlier, in_words
 from ..inspect.crawl import Crawl
-from ..inspect.crawls import Crawls
+from ..inspect.history import crawl_page, find_crawl
 from .action import Action, Context
 from .crawl_text import crawl_text
 from .formats import duration, number, rate, single_line, when
@@ -73,45 +73,21 @@ class History(Action):
             context.output.say(f"The history has no crawl {of_spider}yet")
 
     def _show_one(self, context: Context, view: View, opts: argparse.Namespace) -> None:
-        crawls = Crawls(view)
-        numbers = crawls.numbers()
-        crawl = _current(view)
-        if opts.number != "last":
-            if not opts.number.isdecimal():
-                raise InspectionError(f"RUN must be the number of a crawl, or last, not {opts.number!r}")
-            wanted = int(opts.number)
-            if crawl is None or crawl.run != wanted:
-                crawl = next(crawls.read([wanted], with_charts=True), None)
-        elif crawl is None:
-            crawl = next(crawls.read(numbers[:1], with_charts=True), None)
-        if crawl is None:
-            known = f" It has {numbers[-1]} to {numbers[0]}" if numbers else ""
-            raise InspectionError(
-                f"The history of spider {view.spider!r} has no crawl {opts.number}.{known} (see "
-                "FRONTIER_HISTORY)"
-            )
+        if opts.number != "last" and not opts.number.isdecimal():
+            raise InspectionError(f"RUN must be the number of a crawl, or last, not {opts.number!r}")
+        run = None if opts.number == "last" else int(opts.number)
+        crawl, before = find_crawl(view, read_status(view), run)
         if opts.json:
             context.output.json(as_json.crawl(crawl))
-            return
-        others = list(crawls.read([one for one in numbers if one < crawl.run]))
-        context.output.show(*crawl_text(crawl, earlier(crawl, others)))
-
-
-def _current(view: View) -> Crawl | None:
-    """Return the crawl that has no end yet, or None."""
-    status = read_status(view)
-    return None if status.state in ("new", "finished") else Crawls(view).current(status.state)
+        else:
+            context.output.show(*crawl_text(crawl, before))
 
 
 def _latest(view: View, count: int) -> list[Crawl]:
     """Return the latest *count* crawls, the latest first, with the one under way."""
-    crawls = Crawls(view)
-    found = list(crawls.read(crawls.numbers()[: count + 1]))
-    current = _current(view)
-    if current is not None:
-        found = [current, *(crawl for crawl in found if crawl.run != current.run)]
     # One of another frontier's spider may have no name here.
-    return [replace(crawl, spider=crawl.spider or view.spider) for crawl in found[:count]]
+    found = crawl_page(view, read_status(view), 0, count).crawls
+    return [replace(crawl, spider=crawl.spider or view.spider) for crawl, _ in found]
 
 
 def crawls_table(crawls: Sequence[Crawl], with_spiders: bool = False) -> Table:

@@ -50,7 +50,7 @@ def picture_text(made: Made[Picture]) -> str:
 async def overview_text(pictures: Pictures) -> str:
     """Return the states of all frontiers as JSON."""
     names, shown = await pictures.overview()
-    # As for the command, a frontier without workers and seeds does not exist yet.
+    # As for the command, a frontier without workers, seeds and traces of a crawl does not exist yet.
     briefs = [made.value.brief for made in shown if made.value and _is_shown(made.value)]
     problem = names.problem or next((made.problem for made in shown if made.problem and not made.refused), "")
     taken = max((made.at for made in shown), default=names.at)
@@ -62,7 +62,8 @@ async def overview_text(pictures: Pictures) -> str:
 
 
 def _is_shown(picture: Picture) -> bool:
-    return picture.status.state != "new" or bool(picture.status.seeds)
+    status = picture.status
+    return status.state != "new" or bool(status.seeds or status.failed or status.last_crawl)
 
 
 class Api:
@@ -156,6 +157,16 @@ class Api:
         events = find(query.get("since", ""), limit)
         return await answer_of(lambda: {"redis": problem, "events": events})
 
+    async def history(self, request: Request) -> Response:
+        """Return crawls of a spider, the latest first; with ``run``, one, and the finished one before it."""
+        frontier, run = self._frontier(request), _text(request, "run")
+        await _read(frontier.picture)  # its status tells whether a crawl is under way
+        if run is None:
+            return await _whole(frontier.crawls(*_page(request)))
+        if run != "last" and not _is_number(run):
+            raise HTTPException(400, "run must be the number of a crawl, or last")
+        return await _whole(frontier.crawl(None if run == "last" else int(run)))
+
     async def audit(self, request: Request) -> Response:
         """Return the actions of dashboards, the latest first."""
         return await _page_of(request, "audit", *await _read(self._frontier(request).audit))
@@ -228,7 +239,11 @@ def _page(request: Request) -> tuple[int, int]:
     values = []
     for name, usual, most in (("offset", 0, 10**9), ("limit", PAGE, MOST)):
         text = request.query_params.get(name, str(usual))
-        if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) <= most):
+        if not _is_number(text) or int(text) > most:
             raise HTTPException(400, f"{name} must be a whole number from 0 to {most:,}")
         values.append(int(text))
     return values[0], values[1]
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 10

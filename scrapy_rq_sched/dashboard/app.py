@@ -133,6 +133,7 @@ def create_app(
         "failed/counts": api.counts,
         "explain": api.explain,
         "events": api.events,
+        "history": api.history,
         "audit": api.audit,
         "stream": Stream(pictures, login.sessions, is_closing, max_streams).stream,
     }

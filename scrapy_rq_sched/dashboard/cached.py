@@ -89,7 +89,12 @@ class Cached(Generic[T]):
     @property
     def has_value(self) -> bool:
         """Whether a value was made."""
-        return self._made.value is not None
+        return self.latest is not None
+
+    @property
+    def latest(self) -> T | None:
+        """The value that was made last; None without one."""
+        return self._made.value
 
     def forget(self) -> None:
         """Make the next :meth:`get` renew the value, because something was changed."""

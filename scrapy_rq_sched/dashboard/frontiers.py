@@ -112,7 +112,8 @@ class Frontiers:
             return None
         known = self._known(name)
         view = (known or self._of_spider(name)).as_it_is_now(self._redis_key)
-        if known is not None or view.exists or name == self._only or name in self._loader.list():
+        is_wanted = known is not None or name == self._only or name in self._loader.list()
+        if is_wanted or view.exists or view.has_traces:
             with self._lock:
                 return self._views.setdefault(name, view) if known is None else view
         # The name may be the key of a queue. Names that lead nowhere are not kept.

@@ -13,8 +13,10 @@ from starlette.exceptions import HTTPException
 from ..errors import InspectionError
 from ..inspect import Status, View, as_json, read_status
 from ..inspect.audit import Audit
+from ..inspect.history import with_last_crawl
 from .answers import LONGEST
 from .cached import Cached, Made
+from .crawls import brief, one_crawl, some_crawls
 from .events import EventsFound
 from .frontiers import SEARCH, Frontiers
 from .lists import FailedFound, SlotsFound, held_by, items_of_pools, next_requests
@@ -27,8 +29,8 @@ PICTURE, LIST = 1.0, 2.0
 PICTURES = 5
 #: Workers in a picture; and points of the history in the overview.
 MOST_WORKERS, MOMENTS = 100, 60
-#: Workers of a frontier whose leases are kept, those that were asked for last.
-MOST_SHOWN_WORKERS = 20
+#: Workers of a frontier whose leases are kept, and parts of its history, those that were asked for last.
+MOST_PARTS = 20
 #: Seconds for which a frontier that nobody looks at is kept.
 KEPT_FOR = 300.0
 #: Frontiers in the overview.
@@ -67,10 +69,11 @@ class Picture(NamedTuple):
             "unshared": status.unshared_share,
             "last_event": last_event,
         }
-        brief = {key: value for key, value in shown.items() if key not in _NOT_IN_BRIEF}
-        brief["history"] = shown["history"][-MOMENTS:]
+        short = {key: value for key, value in shown.items() if key not in _NOT_IN_BRIEF}
+        short["history"] = shown["history"][-MOMENTS:]
+        short["last_crawl"] = status.last_crawl and brief(status.last_crawl)
         # Made once, in the thread, for all browsers.
-        return cls(status, as_json.dump(full, LONGEST), as_json.dump({**full, "status": brief}, LONGEST))
+        return cls(status, as_json.dump(full, LONGEST), as_json.dump({**full, "status": short}, LONGEST))
 
 
 class Frontier:
@@ -83,7 +86,7 @@ class Frontier:
         self.events = EventsFound()
         self.failed = FailedFound()
         self._slots = SlotsFound()
-        self._held: dict[str, Cached[dict[str, Any]]] = {}
+        self._parts: dict[tuple[Any, ...], Cached[dict[str, Any]]] = {}
         self.picture = self._cached(self._draw, PICTURE)
         self.slots = self._cached(lambda: self._slots.read(self.view()), LIST)
         self.pools = self._cached(lambda: items_of_pools(self.view()), LIST)
@@ -109,22 +112,39 @@ class Frontier:
         view = self._frontiers.view(self.name)
         if view is None:
             raise InspectionError(
-                f"There is no frontier {self.name!r}: no worker has joined it yet, or its crawl is finished"
+                f"There is no frontier {self.name!r}: no worker has joined it yet, or nothing is left of its "
+                "crawls"
             )
         return view
 
     def held(self, worker: str) -> Cached[dict[str, Any]]:
         """Return the leases of *worker* that are kept, which must be one of the picture."""
-        if worker not in self._held:
-            while len(self._held) >= MOST_SHOWN_WORKERS:
-                del self._held[min(self._held, key=lambda name: self._held[name].asked)]
-            self._held[worker] = self._cached(lambda: held_by(self.view(), worker), LIST)
-        return self._held[worker]
+        return self._part(("held", worker), lambda: held_by(self.view(), worker))
+
+    def crawls(self, offset: int, limit: int) -> Cached[dict[str, Any]]:
+        """Return what is kept of a part of the history."""
+        return self._part(("crawls", offset, limit), lambda: some_crawls(*self._state(), offset, limit))
+
+    def crawl(self, run: int | None) -> Cached[dict[str, Any]]:
+        """Return what is kept of the crawl with this number; None: of the latest one."""
+        return self._part(("crawl", run), lambda: one_crawl(*self._state(), run))
+
+    def _state(self) -> tuple[View, Status]:
+        view, picture = self.view(), self.picture.latest
+        return view, picture.status if picture else read_status(view)
 
     def forget(self) -> None:
         """Read everything again at the next request, because something was changed."""
         for cached in self._all():
             cached.forget()
+
+    def _part(self, key: tuple[Any, ...], make: Callable[[], dict[str, Any]]) -> Cached[dict[str, Any]]:
+        parts = self._parts
+        if key not in parts:
+            while len(parts) >= MOST_PARTS:
+                del parts[min(parts, key=lambda one: parts[one].asked)]
+            parts[key] = self._cached(make, LIST)
+        return parts[key]
 
     def _all(self) -> list[Cached[Any]]:
         lists: list[Cached[Any]] = [
@@ -135,11 +155,12 @@ class Frontier:
             self.next,
             self.audit,
         ]
-        return [*lists, *self._held.values()]
+        return [*lists, *self._parts.values()]
 
     def _draw(self) -> Picture:
         view = self.view()
-        return Picture.of(self.name, read_status(view), self.events.read(view))
+        status = with_last_crawl(view, read_status(view))
+        return Picture.of(self.name, status, self.events.read(view))
 
     def _cached(self, make: Callable[[], T], every: float) -> Cached[T]:
         return Cached(make, every, self._executor, self._frontiers.describe)

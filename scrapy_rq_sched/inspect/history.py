@@ -1,12 +1,17 @@
-"""The last crawl of a spider that has ended, as the history has it; without a history, as its events tell."""
+"""The crawls of a spider: those of the history, the one under way, and the last one that has ended."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
 
 from .. import connection
 from ..codec.values import number_of
+from ..errors import InspectionError
 from ..events.event import Event
+from .comparison import earlier
 from .crawl import Crawl
 from .crawls import Crawls
 from .events import stream_of
@@ -17,6 +22,74 @@ from .view import View
 STEP, MOST = 100, 2000
 #: The events after which a crawl is under way.
 _UNDER_WAY = frozenset(("crawl_started", "crawl_going_on"))
+#: Crawls of which one is probably finished: those that are read first to find it.
+FEW = 5
+
+
+class CrawlPage(NamedTuple):
+    """Some crawls of a spider, the latest first.
+
+    :param total: the number of all crawls of the history, with the one under way.
+    :param crawls: each crawl, without its chart, and the one to compare it with; None if there is none.
+    """
+
+    total: int
+    crawls: list[tuple[Crawl, Crawl | None]]
+
+
+def crawl_page(view: View, status: Status, offset: int, limit: int) -> CrawlPage:
+    """Return at most *limit* crawls, without the *offset* latest ones.
+
+    :param status: the status of *view*'s frontier.
+    :raises redis.exceptions.RedisError: if Redis does not answer.
+    """
+    crawls = Crawls(view)
+    current = _under_way(crawls, status)
+    # A crawl that was stopped and goes on has an entry already.
+    numbers = [number for number in crawls.numbers() if current is None or number != current.run]
+    first = 0 if current is None else 1
+    found = list(crawls.read(numbers[max(0, offset - first) : max(0, offset + limit - first)]))
+    if current is not None and not offset and limit:
+        found.insert(0, current)
+    last = found and _finished(crawls, numbers, found[-1].run)
+    known = [*found, *([last] if last else [])]
+    return CrawlPage(len(numbers) + first, [(crawl, earlier(crawl, known)) for crawl in found])
+
+
+def find_crawl(view: View, status: Status, run: int | None) -> tuple[Crawl, Crawl | None]:
+    """Return the crawl with the number *run*, with its chart, and the one to compare it with, or None.
+
+    :param status: the status of *view*'s frontier.
+    :param run: its number; None: the latest crawl.
+    :raises InspectionError: if there is no such crawl.
+    :raises redis.exceptions.RedisError: if Redis does not answer.
+    """
+    crawls = Crawls(view)
+    crawl = _under_way(crawls, status)
+    numbers = crawls.numbers()
+    if run is not None and (crawl is None or crawl.run != run):
+        crawl = next(crawls.read([run], with_charts=True), None)
+    elif crawl is None:
+        crawl = next(crawls.read(numbers[:1], with_charts=True), None)
+    if crawl is None:
+        missing = numbers[0] if numbers and run is None else run
+        known = f"{missing}. It has {numbers[-1]} to {numbers[0]}" if numbers else "yet"
+        raise InspectionError(
+            f"The history of spider {view.spider!r} has no crawl {known} (see FRONTIER_HISTORY)"
+        )
+    return crawl, _finished(crawls, numbers, crawl.run)
+
+
+def _under_way(crawls: Crawls, status: Status) -> Crawl | None:
+    """Return the crawl that has no end yet, with its chart; None if there is none."""
+    return None if status.state in ("new", "finished") else crawls.current(status.state)
+
+
+def _finished(crawls: Crawls, numbers: Sequence[int], run: int) -> Crawl | None:
+    """Return the last finished crawl before *run*, of those with these *numbers*; None if there is none."""
+    lower = [number for number in numbers if number < run]
+    found = chain(crawls.read(lower[:FEW]), crawls.read(lower[FEW:]))
+    return next((crawl for crawl in found if crawl.state == "finished"), None)
 
 
 def with_last_crawl(view: View, status: Status) -> Status:

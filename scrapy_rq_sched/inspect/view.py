@@ -130,6 +130,15 @@ class View:
         """Whether the frontier exists: a worker has joined, and it was not cleared since."""
         return "epoch" in self.meta
 
+    @property
+    def has_traces(self) -> bool:
+        """Whether Redis has something of a frontier without a crawl: its history, its failed list, or seeds.
+
+        :raises redis.exceptions.RedisError: if Redis does not answer.
+        """
+        names = (self.keys.crawls, self.keys.failed, *self.keys.start_urls)
+        return any(connection.server_of(self.server, name).exists(name) for name in names)
+
     def require(self) -> None:
         """Check that the frontier exists.
 

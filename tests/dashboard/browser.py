@@ -23,6 +23,8 @@ import pytest
 import uvicorn
 from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, sync_playwright
 
+#: The size of the window, in pixels: of a screen, and of a phone.
+WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 400, "height": 800}
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 #: What apt says if another program holds one of its locks.

@@ -123,3 +123,51 @@ def fill(server: redis.Redis, url: str, spider: str = "shop") -> list[Client]:
     waiting = [int(900 + 3 * n - (n / 17) ** 2 + 60 * math.sin(n / 21)) for n in range(330)]
     history(server, spider, pages, waiting)
     return workers
+
+
+def past(server: redis.Redis, spider: str, *crawls: dict[str, Any], first: int = 1) -> None:
+    """Have crawls in the history, as ``lua/fleet/record.lua`` writes them. One under way comes after them.
+
+    :param crawls: what is special in each of them, and :param first: the number of the first.
+    """
+    begin = int(time.time()) // 10 * 10 - 3600 * len(crawls)
+    about = {
+        "host": "crawler-1",
+        "pid": 411,
+        "version": "0.1.0",
+        "scrapy": "2.19.0",
+        "log": "/log/one",
+    }
+    worker = {"name": worker_name(spider), "about": json.dumps(about), "done": "responses=420 200=400 404=20"}
+    entries: dict[str, str] = {}
+    for run, special in enumerate(crawls, first):
+        began = 1000 * (begin + 3600 * (run - first))
+        entry = {
+            "run": run,
+            "spider": spider,
+            "state": "finished",
+            "began": began,
+            "ended": began + 120_000,
+            "pages": 400,
+            "items": 380,
+            "errors": 3,
+            "aside": {"download failed": 12, "callback raised TypeError": 5},
+            "done": {"responses": 420, "200": 400, "404": 20, "bytes": 5_000_000, "duplicates": 210},
+            "joined": 2,
+            "lost": 1,
+            "workers": [
+                {**worker, "joined": began, "left": began + 119_000},
+                {**worker, "name": f"{worker_name(spider)}-2", "joined": began, "lost": began + 60_000},
+            ],
+            "slots": 2,
+            "largest": [["www.books.example", 300, 120], ["slow.example.net", 120, 2400]],
+            "slowest": [["slow.example.net", 120, 2400], ["www.books.example", 300, 120]],
+            "settings": json.dumps({"DOWNLOAD_DELAY": 0.25, "ROBOTSTXT_OBEY": True}),
+            **special,
+        }
+        points = [f"{began // 1000 + 10 * n} {20 + 2 * n} {300 - 20 * n} {19 + n} {n % 2}" for n in range(12)]
+        entries[str(run)] = json.dumps(entry)
+        entries[f"{run} chart"] = json.dumps({"width": 10, "points": points})
+    server.hset(f"{spider}:meta:crawls", mapping=entries)
+    if server.exists(f"{spider}:meta:counts"):
+        server.hset(f"{spider}:meta:counts", "run", first + len(crawls))

@@ -32,6 +32,7 @@ from .filled import BOOKS, REASONS, failed_entry, fill, fingerprint, push, worke
 pytestmark = pytest.mark.single("the workers here have the keys of a single server")
 
 API = "/api/v1"
+LISTS = ("workers", "slots", "pools", "failed", "failed/counts", "peek", "history", "events", "audit")
 
 
 def get(app: Any, path: str, spider: str = "shop") -> Any:
@@ -408,7 +409,7 @@ def test_however_many_ask_redis_is_asked_once_a_second(app: Any, server: redis.R
     time.sleep(1.2)
     get(app, "status")
     a_picture = commands(server) - once
-    assert a_picture < 150
+    assert a_picture < 200
     begun, before, asked = time.monotonic(), commands(server), 0
     while time.monotonic() < begun + 3:
         get(app, "status")
@@ -418,7 +419,7 @@ def test_however_many_ask_redis_is_asked_once_a_second(app: Any, server: redis.R
 
 
 def test_without_viewers_the_dashboard_asks_redis_nothing(app: Any, server: redis.Redis) -> None:
-    for path in ("status", "slots", "failed/counts", "peek", "audit"):
+    for path in ("status", "slots", "failed/counts", "peek", "history", "audit"):
         get(app, path)
     before = commands(server)
     time.sleep(2.5)
@@ -427,12 +428,13 @@ def test_without_viewers_the_dashboard_asks_redis_nothing(app: Any, server: redi
 
 def test_no_page_scans_the_waiting_requests(app: Any, server: redis.Redis) -> None:
     server.config_resetstat()
-    for path in ("status", "workers", "slots", "pools", "failed", "failed/counts", "peek", "events", "audit"):
+    for path in ("status", *LISTS):
         get(app, path)
     stats = server.info("commandstats")
     assert "cmdstat_keys" not in stats
     assert "cmdstat_scan" not in stats
-    assert stats["cmdstat_zscan"]["calls"] == 1
+    # For the names of slots: for the list of slots, and for the time left.
+    assert stats["cmdstat_zscan"]["calls"] <= 2
 
 
 def test_a_read_only_user_may_look_at_every_page(
@@ -446,8 +448,7 @@ def test_a_read_only_user_may_look_at_every_page(
     try:
         app = make({"REDIS_URL": with_login(redis_url, "looker", "word")})
         assert [one["name"] for one in ask(app, f"{API}/status").json()["frontiers"]] == ["shop"]
-        lists = ("workers", "slots", "pools", "failed", "failed/counts", "peek", "events", "audit")
-        for path in ("status", *lists):
+        for path in ("status", *LISTS):
             assert get(app, path)["redis"] == "", path
         get(app, f"explain?url={quote(BOOKS, safe='')}")
     finally:

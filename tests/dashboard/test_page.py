@@ -7,8 +7,6 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -30,50 +28,16 @@ from scrapy_rq_sched.inspect.slots import Slots
 from ..support.client import Client
 from ..support.crawl import Fleet, run_python, wait_until
 from .asgi import TOKEN
-from .browser import Watched, chromium, serving
-from .conftest import Make
-from .filled import add_pool, failed_entry, fill, history, push, worker
+from .browser import NARROW, Watched, serving
+from .conftest import Make, Open
+from .filled import add_pool, failed_entry, fill, history, past, push, worker
 
 pytestmark = pytest.mark.single("the workers here have the keys of a single server")
 
 # What takes long on a busy machine is made less often: a second picture may be ten seconds away.
 expect.set_options(timeout=30_000)
 
-Open = Callable[..., Watched]
-WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 400, "height": 800}
-TABS = ("workers", "slots", "failed", "next", "explain", "seed", "audit")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as one:
-        yield one
-
-
-@pytest.fixture
-def look(browser: Browser) -> Iterator[Open]:
-    """Return a page of an application; after the test nothing may have been wrong with it."""
-    opened: list[Watched] = []
-    with ExitStack() as stack:
-
-        def open_page(
-            app: Any, path: str = "", script: str = "", is_logged_in: bool = True, **options: Any
-        ) -> Watched:
-            url = stack.enter_context(serving(app))
-            page = browser.new_page(viewport=options.pop("viewport", WIDE), **options)
-            stack.callback(page.close)
-            page.set_default_timeout(30_000)
-            if script:
-                page.add_init_script(script)
-            # The tests of the login begin without a session.
-            if is_logged_in:
-                page.request.get(f"{url}{path}/?token={TOKEN}")
-            opened.append(Watched(page, f"{url}{path}/"))
-            return opened[-1]
-
-        yield open_page
-        for watched in opened:
-            assert not watched.problems
+TABS = ("workers", "slots", "failed", "history", "next", "explain", "seed", "audit")
 
 
 @pytest.fixture
@@ -166,7 +130,7 @@ def test_a_chart_begins_at_its_first_sample(look: Open, make: Make, server: redi
     history(server, "young", [5, 7, 9], [900, 850, 800])
     seen = look(make())
     page = seen.open("#/s/young")
-    queue = page.locator(".chart.second")
+    queue = page.locator(".chart.second:visible")
     expect(queue.locator(".stroke")).to_have_attribute("d", re.compile("^M.+L.+"))
     points = str(queue.locator(".stroke").get_attribute("d")).count(",")
     assert points <= 4
@@ -239,7 +203,7 @@ def test_a_small_screen_has_the_tabs_soon(look: Open, app: Any) -> None:
     box = page.locator("[role=tablist]").bounding_box()
     assert box is not None
     assert box["y"] < NARROW["height"] * 0.8
-    charts = page.locator(".charts").bounding_box()
+    charts = page.locator(".charts:visible").bounding_box()
     assert charts is not None
     assert charts["y"] > box["y"]
 
@@ -675,6 +639,34 @@ def test_nothing_that_comes_from_redis_is_run(
     check(page)
 
 
+def test_nothing_that_comes_from_the_history_is_run(look: Open, make: Make, server: redis.Redis) -> None:
+    crawls = []
+    for text in ATTACKS:
+        about = dict.fromkeys(("host", "version", "scrapy", "log"), text)
+        crawls.append(
+            {
+                "spider": text,
+                "state": text,
+                "reason": text,
+                "aside": {text: 1},
+                "workers": [{"name": text, "about": json.dumps(about), "joined": 1}],
+                "largest": [[text, 1, 1]],
+                "settings": json.dumps({text: text}),
+            }
+        )
+    past(server, "news", *crawls)
+    seen = look(make(actions=True))
+    page = seen.page
+    for run in range(1, len(ATTACKS) + 1):
+        page.goto(f"{seen.url}#/s/news/history/{run}")
+        expect(page.locator("[data-name=crawl] h2").first).to_have_text(f"Crawl {run}")
+        check(page)
+    for route in ("#/s/news/history", "#/"):
+        page.goto(f"{seen.url}{route}")
+        page.wait_for_selector("[data-name=last-crawl], .spider")
+        check(page)
+
+
 def check(page: Page) -> None:
     """Check that nothing was run, and that there is nothing that would be if it was pressed."""
     assert page.evaluate("window.pwned") is None
@@ -905,7 +897,7 @@ def test_everything_can_be_done_by_keyboard(seen: Watched, view: View) -> None:
     page.keyboard.press("Tab")
     expect(page.locator(".skip")).to_be_focused()
     page.locator("#tab-workers").focus()
-    for tab in ("slots", "failed", "next"):
+    for tab in ("slots", "failed", "history", "next"):
         page.keyboard.press("ArrowRight")
         expect(page.locator(f"#tab-{tab}")).to_be_focused()
         expect(page.locator(f"#panel-{tab}")).to_be_visible()

@@ -1,27 +1,56 @@
 // Charts.
 
 import { h, put, svg } from "./elements.js";
-import { clock, duration } from "./text.js";
+import { clock, date, duration } from "./text.js";
 
-const BUCKET = 10;
+// Seconds of a part of a live history; and parts of a chart, at most.
+const BUCKET = 10, MOST = 400;
 
-/** Return points of the rate and of the waiting requests, every ten seconds from the first sample on, for *span* at most. */
-export function series(history, now, span) {
-  const byTime = new Map(history.map(([second, pages, waiting]) => [second, { pages, waiting }]));
-  const last = Math.floor(now / BUCKET) * BUCKET, first = history[0]?.[0] ?? Infinity;
-  const points = [];
-  let waiting = 0;
-  for (let second = Math.max(first, last - span + BUCKET); second <= last; second += BUCKET) {
-    const moment = byTime.get(second);
-    // Samples before the span count, too.
-    waiting = moment?.waiting ?? (points.length ? waiting : history.findLast(([time]) => time < second)?.[2] ?? 0);
-    // The present ten seconds are too short for a rate at their beginning.
-    const lasted = second === last ? now - last : BUCKET;
-    if (lasted < 4) continue;
-    points.push({ second, rate: (moment?.pages ?? 0) / lasted, waiting });
+/**
+ * Return points from *begin* to *end*: the rates of pages, items and errors, and the waiting requests.
+ *
+ * The *history* has parts of *width* seconds. A part of which too little lies in this time is added to its neighbour.
+ */
+export function series(history, begin, end, width = BUCKET) {
+  // An entry of anybody's may have any times.
+  const part = Math.max(width, width * Math.ceil((end - begin) / width / MOST));
+  const place = (second) => Math.floor(second / part) * part;
+  const sums = new Map();
+  // Samples before the time count, too.
+  let waiting = history.findLast(([second]) => second < begin)?.[2] ?? 0;
+  for (const [second, pages, left, items, errors] of history) {
+    const sum = sums.get(place(second)) ?? { pages: 0, items: 0, errors: 0 };
+    sums.set(place(second), { pages: sum.pages + pages, items: sum.items + items, errors: sum.errors + errors, waiting: left });
   }
+  const found = [];
+  for (let second = place(begin); second < end; second += part) {
+    const sum = sums.get(second), last = found.at(-1);
+    const lasted = Math.min(second + part, end) - Math.max(second, begin), least = 0.4 * part;
+    waiting = sum?.waiting ?? waiting;
+    const of = last && (lasted < least || last.lasted < least) ? last : { second, lasted: 0, pages: 0, items: 0, errors: 0 };
+    if (of !== last) found.push(of);
+    of.lasted += lasted;
+    of.waiting = waiting;
+    for (const name of ["pages", "items", "errors"]) of[name] += sum?.[name] ?? 0;
+  }
+  return found.map((one) => {
+    const per = (name) => one[name] / Math.max(1, one.lasted);
+    return { second: one.second, rate: per("pages"), items: per("items"), errors: per("errors"), waiting: one.waiting };
+  });
+}
+
+/** Return the points of a crawl under way, for *span* seconds at most. They begin at the first sample, and end at what is now. */
+export function latest(status, span) {
+  const { history, now } = status;
+  if (!history.length) return [];
+  const [second, , , , , first] = history[0];
+  const points = series(history, Math.max(second + (first ?? 0), now - span), now);
+  if (points.length) Object.assign(points.at(-1), { rate: status.per_second, items: status.items_per_second, errors: status.errors_per_second });
   return points;
 }
+
+/** Return the points of a whole crawl. */
+export const whole = (crawl) => (crawl.history.length ? series(crawl.history, crawl.began, crawl.ended, crawl.width) : []);
 
 /** Return a round number at or above *value*. */
 function ceiling(value) {
@@ -29,7 +58,7 @@ function ceiling(value) {
   return ([1, 2, 4, 5, 10].find((n) => n * power >= value) ?? 10) * power || 1;
 }
 
-const short = (value) => (value >= 1e6 ? `${+(value / 1e6).toFixed(1)}M` : value >= 1e3 ? `${+(value / 1e3).toFixed(1)}k` : `${+value.toFixed(1)}`);
+const short = (value) => (value >= 1e6 ? `${+(value / 1e6).toFixed(1)}M` : value >= 1e3 ? `${+(value / 1e3).toFixed(1)}k` : `${+value.toFixed(value < 1 ? 2 : 1)}`);
 
 function paths(values, most, width = 600, height = 100) {
   const step = width / Math.max(1, values.length - 1);
@@ -45,7 +74,12 @@ function draw(area, line, values, most) {
   line.setAttribute("d", drawn.line);
 }
 
-export function chart(title, pick, unit, kind) {
+/**
+ * Return a chart. *pick* returns a point's value, *figure* writes it, and *unit* follows it.
+ *
+ * A chart of a crawl under way shows its points up to the value of now; that of a crawl that has ended, the whole crawl.
+ */
+export function chart(title, pick, figure, unit, kind = "") {
   const area = svg("path", { class: "area" }), line = svg("path", { class: "stroke" });
   const rules = [0, 50, 100].map((y) => svg("path", { class: "rule", d: `M0,${y}H600` }));
   const drawing = svg("svg", { viewBox: "0 0 600 100", preserveAspectRatio: "none", "aria-hidden": "true" }, ...rules, area, line);
@@ -54,9 +88,9 @@ export function chart(title, pick, unit, kind) {
   const cursor = h("div", { class: "cursor", hidden: true });
   const plot = h("div", { class: "plot", role: "img" }, drawing, ...labels, cursor);
   const output = h("output");
-  const from = h("span"), until = h("span", {}, "now");
-  let points = [], now = "";
-  const leave = () => { cursor.hidden = true; put(output, now); };
+  const from = h("span"), until = h("span");
+  let points = [], said = "";
+  const leave = () => { cursor.hidden = true; put(output, said); };
   plot.addEventListener("pointermove", (event) => {
     if (!points.length) return;
     const box = plot.getBoundingClientRect();
@@ -64,23 +98,37 @@ export function chart(title, pick, unit, kind) {
     const point = points[Math.round(share * (points.length - 1))];
     cursor.hidden = false;
     cursor.style.left = `${100 * share}%`;
-    put(output, `${clock(point.second)} · ${unit(pick(point))}`);
+    put(output, `${clock(point.second)} · ${figure(pick(point))} ${unit}`);
   });
   plot.addEventListener("pointerleave", leave);
   const element = h("section", { class: `card pad chart ${kind}` },
     h("header", {}, h("h2", {}, title), output), plot, h("div", { class: "xs", "aria-hidden": "true" }, from, until));
-  const show = (found, label) => {
+  const drawn = (found, least) => {
     points = found;
-    const values = points.map(pick), most = ceiling(Math.max(0, ...values));
+    const values = points.map(pick), peak = Math.max(0, least, ...values), most = ceiling(peak);
     draw(area, line, values, most);
     labels.forEach((one, n) => put(one, short(most * (1 - n / 2))));
-    now = label;
-    if (cursor.hidden) put(output, now);
-    const span = points.length ? points.at(-1).second - points[0].second + BUCKET : 0;
-    put(from, points.length > 1 ? `${duration(span < 60 ? span : Math.round(span / 60) * 60)} ago` : "");
-    plot.setAttribute("aria-label", `${title}: ${label} now, at most ${unit(Math.max(0, ...values))} in the last ${duration(span)}`);
+    return peak;
   };
-  return { element, show };
+  const tell = (text, first, last, described) => {
+    said = text;
+    if (cursor.hidden) put(output, said);
+    put(from, first);
+    put(until, last);
+    plot.setAttribute("aria-label", `${title}: ${described}`);
+  };
+  /** Show *found* up to the value *now*. */
+  const show = (found, now) => {
+    const peak = figure(drawn(found, now)), span = points.length ? points.at(-1).second - points[0].second + BUCKET : 0;
+    const lasts = duration(span < 60 ? span : Math.round(span / 60) * 60);
+    tell(`${figure(now)}, peak ${peak}`, points.length > 1 ? `${lasts} ago` : "", "now", `${figure(now)} ${unit} now, at most ${peak} in the last ${lasts}`);
+  };
+  /** Show *found* of a whole crawl, with its *average*, if it has one. */
+  const showWhole = (found, began, ended, average) => {
+    const peak = figure(drawn(found, average ?? 0)), mean = average == null ? "" : `${figure(average)} on average, `;
+    tell(`${mean}peak ${peak}`, clock(began), clock(ended), `${mean}at most ${peak} ${unit}, from ${date(began)} to ${date(ended)}`);
+  };
+  return { element, show, showWhole };
 }
 
 export function sparkline() {

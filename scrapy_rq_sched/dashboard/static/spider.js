@@ -1,11 +1,13 @@
 // The page of a spider.
 
 import { auditTab } from "./audit.js";
-import { chart, series } from "./charts.js";
+import { chart, latest } from "./charts.js";
+import { lastCrawl } from "./crawl.js";
 import { act } from "./dialogs.js";
 import { h, put } from "./elements.js";
 import { eventList } from "./events.js";
 import { failedTab } from "./failed.js";
+import { historyTab } from "./history.js";
 import { limits, tiles } from "./numbers.js";
 import { page } from "./page.js";
 import { poolList } from "./pools.js";
@@ -45,14 +47,16 @@ function steering() {
 
 export function spider(name) {
   const state = badge(), since = h("span", { class: "quiet" }), steer = page.about.actions ? steering() : null;
+  state.element.dataset.name = "state";
   const numbers = tiles(), limit = limits(), pools = poolList(name), events = eventList(name);
-  const speed = chart("Pages a second", (p) => p.rate, (v) => `${rate(v)} a second`, "");
-  const queue = chart("Waiting", (p) => p.waiting, (v) => `${number(v)} waiting`, "second");
+  const speed = chart("Pages a second", (p) => p.rate, rate, "a second");
+  const queue = chart("Waiting", (p) => p.waiting, number, "waiting", "second");
+  const charts = h("div", { class: "charts" }, speed.element, queue.element), last = lastCrawl(name);
   const workers = workersTab(name);
-  const details = tabs([workers, slotsTab(name), failedTab(name), nextTab(name), explainTab(name), ...(page.about.actions ? [seedTab()] : []), auditTab(name)]);
+  const details = tabs([workers, slotsTab(name), failedTab(name), historyTab(name), nextTab(name), explainTab(name), ...(page.about.actions ? [seedTab()] : []), auditTab(name)]);
   const missing = h("p", { class: "empty", hidden: true });
   const body = h("div", { hidden: true }, numbers.element, h("div", { class: "columns" },
-    h("div", { class: "column" }, h("div", { class: "charts" }, speed.element, queue.element), limit.element, pools.element, details.element), events.element));
+    h("div", { class: "column" }, last.element, last.charts, charts, limit.element, pools.element, details.element), events.element));
   const element = h("div", {}, h("div", { class: "head" }, h("h1", { class: "theirs" }, named(name)), state.element, since, steer?.element), missing, body);
   const show = ({ frontier, redis, known }) => {
     const isNew = frontier && !self.isThere;
@@ -60,7 +64,8 @@ export function spider(name) {
     missing.hidden = Boolean(frontier) || known !== false;
     body.hidden = !frontier;
     put(missing, clean(redis));
-    document.title = frontier ? `${rate(frontier.status.per_second)}/s · ${named(name)} · Frontier` : `${named(name)} · Frontier`;
+    const ended = frontier?.status.last_crawl;
+    document.title = frontier ? `${ended ? clean(frontier.status.state) : `${rate(frontier.status.per_second)}/s`} · ${named(name)} · Frontier` : `${named(name)} · Frontier`;
     if (!frontier) {
       // Until Redis has answered, nothing is known of it, not even that it is not there.
       if (known === false) state.show("unknown");
@@ -70,14 +75,16 @@ export function spider(name) {
     }
     const { status } = frontier;
     state.show(status.state);
-    put(since, status.state_since ? `for ${duration(status.now - status.state_since)}` : "");
+    put(since, status.state_since ? `for ${duration(status.now - status.state_since)}` : ended && status.state === "finished" ? `${duration(status.now - ended.ended)} ago` : "");
     steer?.show(status, frontier.alive);
     numbers.show(frontier);
     limit.show(frontier);
     pools.show(status);
-    const points = series(status.history, status.now, SPAN);
-    speed.show(points, `${rate(status.per_second)} a second`);
-    queue.show(points, `${number(status.waiting)} waiting`);
+    last.show(status);
+    charts.hidden = limit.element.hidden = Boolean(ended);
+    const points = latest(status, SPAN);
+    speed.show(points, status.per_second);
+    queue.show(points, status.waiting);
     workers.show(status);
     details.count("workers", number(frontier.alive));
     details.count("slots", status.slots ? number(status.slots) : "");

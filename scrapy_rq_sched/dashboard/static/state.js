@@ -9,7 +9,7 @@ const STATES = {
 };
 
 export function badge() {
-  const element = h("span", { class: "badge", "data-name": "state", hidden: true });
+  const element = h("span", { class: "badge", hidden: true });
   return { element, show: (state) => { element.hidden = false; element.className = `badge ${STATES[state] ?? ""}`; put(element, clean(state)); } };
 }
 

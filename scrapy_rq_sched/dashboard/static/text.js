@@ -21,7 +21,12 @@ export const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text
 
 export const number = (value) => Math.round(value ?? 0).toLocaleString("en-US");
 export const rate = (value) => (value >= 100 ? number(value) : (value ?? 0).toFixed(1));
+/** Return a rate, with a second digit if it is small. */
+export const fineRate = (value) => (value > 0 && value < 1 ? value.toFixed(2) : rate(value));
 export const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+
+/** Return by how many percent a figure has changed. */
+export const percent = (change) => `${change > 0 ? "+" : "−"}${number(Math.abs(change))} %`;
 
 export function duration(seconds) {
   let left = Math.max(0, Math.round(seconds));
@@ -46,4 +51,5 @@ export function size(bytes) {
 }
 
 export const clock = (seconds) => (seconds ? new Date(seconds * 1000).toLocaleTimeString() : "–");
+export const minute = (seconds) => (seconds ? new Date(seconds * 1000).toLocaleString([], { month: "short", day: "numeric", hour: "numeric", minute: "2-digit" }) : "–");
 export const date = (seconds) => (seconds ? new Date(seconds * 1000).toLocaleString() : "–");
