@@ -73,7 +73,7 @@ class History(Action):
             context.output.say(f"The history has no crawl {of_spider}yet")
 
     def _show_one(self, context: Context, view: View, opts: argparse.Namespace) -> None:
-        if opts.number != "last" and not opts.number.isdecimal():
+        if opts.number != "last" and not (opts.number.isdecimal() and len(opts.number) < 16):
             raise InspectionError(f"RUN must be the number of a crawl, or last, not {opts.number!r}")
         run = None if opts.number == "last" else int(opts.number)
         crawl, before = find_crawl(view, read_status(view), run)

@@ -42,7 +42,7 @@ def one_crawl(view: View, status: Status, run: int | None) -> dict[str, Any]:
 
 
 def _compared(crawl: Crawl, before: Crawl | None) -> dict[str, Any]:
-    """Return the number of the crawl *before*, and each figure of both; 0 and none if there is none."""
+    """Return the number of the crawl *before*, and each figure of both; 0 and no figures without one."""
     found = [] if before is None else differences(crawl, before)
     return {
         "compared_with": 0 if before is None else before.run,

@@ -30,7 +30,7 @@ class CrawlPage(NamedTuple):
     """Some crawls of a spider, the latest first.
 
     :param total: the number of all crawls of the history, with the one under way.
-    :param crawls: each crawl, without its chart, and the one to compare it with; None if there is none.
+    :param crawls: each crawl, without its chart, and the one to compare it with, or None.
     """
 
     total: int
@@ -81,12 +81,12 @@ def find_crawl(view: View, status: Status, run: int | None) -> tuple[Crawl, Craw
 
 
 def _under_way(crawls: Crawls, status: Status) -> Crawl | None:
-    """Return the crawl that has no end yet, with its chart; None if there is none."""
+    """Return the crawl that has no end yet, with its chart, or None."""
     return None if status.state in ("new", "finished") else crawls.current(status.state)
 
 
 def _finished(crawls: Crawls, numbers: Sequence[int], run: int) -> Crawl | None:
-    """Return the last finished crawl before *run*, of those with these *numbers*; None if there is none."""
+    """Return the last finished crawl before *run*, of those with these *numbers*, or None."""
     lower = [number for number in numbers if number < run]
     found = chain(crawls.read(lower[:FEW]), crawls.read(lower[FEW:]))
     return next((crawl for crawl in found if crawl.state == "finished"), None)

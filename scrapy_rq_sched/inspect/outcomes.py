@@ -77,9 +77,17 @@ class OutcomeMemory:
 
     @property
     def has_all(self) -> bool:
-        """Whether it has every request of the last crawl."""
+        """Whether it has every request of the last crawl.
+
+        A worker reports them once a second, so that those of the last second of a dead worker are missing.
+        """
         records = outcomes.times(self._ring)
-        if not records or self.last is None:
+        if (
+            not records
+            or self.last is None
+            or self.last.lost
+            or any(not one.how for one in self.last.workers)
+        ):
             return False
         is_full = outcomes.written(self._ring) > len(records)
         return not is_full or min(records) < self.last.began

@@ -115,6 +115,10 @@ class Arguments:
         # In a worker, -o replaces the FEEDS of the spider's own settings.
         settings = project.without_spider if self._outputs else project.settings
         for feed in feeds_of_settings(settings, self._spider):
+            if feed.path is not None and any(
+                file and file.path == feed.path for file in self._joined.values()
+            ):
+                raise SettingError(f"FEEDS has the file {feed.path} twice. Remove one of the two")
             # To Scrapy, the options of FEEDS have precedence over -o and -O.
             others = [file for file in self.files if file.path != feed.path]
             file = None

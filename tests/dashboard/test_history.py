@@ -144,7 +144,7 @@ def test_a_finished_spider_has_its_last_crawl_as_the_command_has_it(
     assert sum(moment[1] for moment in shown["last_crawl"]["history"]) == 372
 
 
-def test_spiders_without_a_crawl_are_listed_by_what_is_left_of_them(make: Make, server: redis.Redis) -> None:
+def test_spiders_without_a_crawl_are_listed_by_their_other_keys(make: Make, server: redis.Redis) -> None:
     past(server, "ended", {})
     server.rpush("with failed:failed", failed_entry(1, "download failed", "http://a.example/"))
     server.rpush("with seeds:start_urls", "http://a.example/")

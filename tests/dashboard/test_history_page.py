@@ -50,7 +50,7 @@ def opened(look: Open, app: Any, route: str, **options: Any) -> Watched:
 # -- the list, and one crawl -----------------------------------------------------------------------------
 
 
-def test_the_crawls_are_listed_with_what_has_changed(look: Open, app: Any, server: redis.Redis) -> None:
+def test_the_crawls_are_listed_with_their_changes(look: Open, app: Any, server: redis.Redis) -> None:
     past(server, "shop", {}, {"state": "stopped", "pages": 7}, {"items": 190, "errors": 1234})
     panel = look(app).open("#/s/shop/history").locator("#panel-history")
     expect(panel.locator("tbody tr:visible")).to_have_count(4)
@@ -172,7 +172,7 @@ def test_a_crawl_without_pages_says_its_cause(look: Open, make: Make, server: re
     expect(page.locator("[data-name=last-crawl] .cause")).to_contain_text("the connection was refused")
 
 
-def test_the_list_of_spiders_keeps_those_without_a_crawl(look: Open, make: Make, server: redis.Redis) -> None:
+def test_the_list_keeps_spiders_without_a_crawl(look: Open, make: Make, server: redis.Redis) -> None:
     past(server, "ended", {})
     server.rpush("failures:failed", failed_entry(1, "download failed", "http://a.example/"))
     server.rpush("seeded:start_urls", "http://a.example/", "http://b.example/")
@@ -245,11 +245,10 @@ def test_a_crawl_is_watched_through_its_end(look: Open, make: Make, fleet: Fleet
 def test_items_errors_and_statuses_are_beside_the_pages(
     look: Open, app: Any, server: redis.Redis, redis_url: str
 ) -> None:
-    server.hset("shop:meta", mapping={"items": 31234, "errors": 27})
     server.hset("shop:meta:counts", "done x", "responses=9000 200=8800 404=120 301=60 503=20")
     second = int(server.time()[0]) // 10 * 10
     server.delete("shop:pages")
-    server.lpush("shop:pages", *(f"{second - 10 * n} 50 7 200 10 0" for n in range(9, -1, -1)))
+    server.lpush("shop:pages", *(f"{second - 10 * n} 50 7 200 10 0 31234 27" for n in range(9, -1, -1)))
     page = look(app).open()
     (said,) = printed(redis_url, "status", "shop")
     assert said["items_per_second"] == pytest.approx(4 * said["per_second"])

@@ -596,3 +596,16 @@ def test_a_crawl_that_an_older_version_has_begun_has_the_workers_that_join(
     old.frontier.leave(finished=False, persist=False)
     finish(start("last"))
     assert {worker.name for worker in history()[0].workers} == {"new", "last", "old"}
+
+
+def test_the_reason_of_an_earlier_stop_is_not_that_of_a_later_one(
+    start: Start, server: redis.Redis, keys: Keys, history: History
+) -> None:
+    worker = start("one")
+    worker.push("left over")
+    server.hset(keys.meta, mapping={"stop": 8 * 10**15, "stop_reason": "closespider_pagecount"})
+    worker.frontier.leave(finished=False, persist=False)
+    assert history()[0].reason == "closespider_pagecount"
+    server.hset(keys.meta, "stop", 1)
+    start("two").frontier.leave(finished=False, persist=False)
+    assert history()[0].reason == ""

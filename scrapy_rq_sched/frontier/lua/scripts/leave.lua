@@ -1,4 +1,4 @@
--- Needs: keys, slots/waiting, slots/clear_waiting, store/seeds, store/items, store/groups, store/pools, store/seen, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, fleet/record, fleet/crawls, slots/slots, slots/shared_slots, fleet/lost
+-- Needs: keys, slots/waiting, slots/clear_waiting, store/seeds, store/items, store/groups, store/pools, store/seen, fleet/fleet, fleet/permits, fleet/events, fleet/crawl, fleet/record, fleet/crawls, number_of, slots/slots, slots/shared_slots, fleet/lost
 -- A worker leaves, after the exchange in which it gave its leases back. May be repeated.
 --
 -- ARGV  worker, finished (0/1: it closes because the fleet is finished), persist (0/1),
@@ -28,6 +28,10 @@ end
 despite_full_memory()
 local left, failed = redis.call('HLEN', LEASES .. worker), redis.call('LLEN', FAILED)
 local is_member = redis.call('ZSCORE', WORKERS, worker)
+-- An earlier stop, after which the crawl was resumed, is not why this worker leaves.
+local stop = redis.call('HMGET', META, 'stop', 'stop_reason')
+local is_stopped = number_of(redis.pcall('HGET', WORKER .. worker, 'joined'), math.huge) < number_of(stop[1], 0)
+local stop_reason = is_stopped and stop[2] or nil
 permits.leave(worker)
 if slots.are_shared then shared_slots.leave(worker) end
 if returns == '1' then lost.add(worker, now, now, true) else lost.remove(worker) end
@@ -60,7 +64,7 @@ local undone = waiting.length() + redis.call('ZCARD', DELAYED) + items.unmoved()
   + redis.call('ZCARD', FOLLOWERS) + redis.call('HLEN', GROUP_NEWS) + redis.call('ZCARD', GROUPS_EMPTIED)
 local others = redis.call('ZRANGEBYSCORE', WORKERS, '(' .. now, '+inf')
 -- Unless it is finished: see below.
-if #others == 0 then crawls.write('stopped', redis.call('HGET', META, 'stop_reason') or nil, now) end
+if #others == 0 then crawls.write('stopped', stop_reason, now) end
 if leased + busy + undone > 0 then return {0, left, failed, 0} end
 if seeds.count() > 0 then return {0, left, failed, 0} end
 if finished == '1' and knows_the_end and redis.call('EXISTS', META) == 1 then
