@@ -31,6 +31,12 @@ _FURTHER = {
     "callback_errors": "with an exception in the callback",
     "dropped_items": "items dropped by pipelines",
 }
+#: The words of these for 1.
+_ONE = {
+    "retries": "retry",
+    "duplicates": "duplicate",
+    "items dropped by pipelines": "item dropped by pipelines",
+}
 
 
 def crawl_text(crawl: Crawl, before: Crawl | None) -> list[Part]:
@@ -79,7 +85,8 @@ def figures(crawl: Crawl, change: Mapping[str, Difference]) -> list[tuple[str, s
     if crawl.counts.get("bytes"):
         pairs.append(("received", size(crawl.counts["bytes"])))
     known = {text: crawl.counts.get(name, 0) for name, text in _FURTHER.items()}
-    further = [f"{number(count)} {text}" for text, count in known.items() if count]
+    known = {_ONE.get(text, text) if count == 1 else text: count for text, count in known.items() if count}
+    further = [f"{number(count)} {text}" for text, count in known.items()]
     if crawl.returned:
         further.append(f"{number(crawl.returned)} of dead workers crawled again")
     if further:

@@ -81,8 +81,13 @@ def find_crawl(view: View, status: Status, run: int | None) -> tuple[Crawl, Craw
 
 
 def _under_way(crawls: Crawls, status: Status) -> Crawl | None:
-    """Return the crawl that has no end yet, with its chart, or None."""
-    return None if status.state in ("new", "finished") else crawls.current(status.state)
+    """Return the crawl that has no end yet, with its chart, or None. Without workers, it ended with them."""
+    crawl = None if status.state in ("new", "finished") else crawls.current(status.state)
+    if crawl is None or status.state != "stopped":
+        return crawl
+    ends = [entry.ended for entry in crawls.read([crawl.run]) if entry.state == "stopped"]
+    ended = max([*ends, *(worker.heard for worker in status.workers)], default=0.0)
+    return replace(crawl, ended=ended or crawl.ended)
 
 
 def _finished(crawls: Crawls, numbers: Sequence[int], run: int) -> Crawl | None:

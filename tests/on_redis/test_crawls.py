@@ -14,9 +14,10 @@ from scrapy_rq_sched.codec.outcomes import SIZE, Ending, Outcome, find, times, u
 from scrapy_rq_sched.connection import needs_hash_tag
 from scrapy_rq_sched.frontier.messages import Failed
 from scrapy_rq_sched.frontier.replies import Lease
-from scrapy_rq_sched.inspect import View, find_frontiers, read_events
+from scrapy_rq_sched.inspect import View, find_frontiers, read_events, read_status
 from scrapy_rq_sched.inspect.crawl import Crawl
 from scrapy_rq_sched.inspect.crawls import Crawls
+from scrapy_rq_sched.inspect.history import crawl_page
 from scrapy_rq_sched.inspect.operations.clear import clear
 from scrapy_rq_sched.keys import Keys
 
@@ -118,6 +119,23 @@ def test_a_crawl_that_goes_on_after_a_stop_has_one_entry(start: Start, history: 
     finish(worker)
     (found,) = history()
     assert (found.run, found.state, found.pages, found.items, found.joined) == (1, "finished", 3, 3, 2)
+
+
+def test_a_stopped_crawl_takes_no_longer_as_time_goes_by(
+    start: Start, server: redis.Redis, keys: Keys, history: History, view: Callable[[], View]
+) -> None:
+    worker = start("one")
+    worker.push("left over")
+    worker.frontier.leave(finished=False, persist=False)
+    (stopped,) = history()
+    ((found, _),) = crawl_page(view(), read_status(view()), 0, 9).crawls
+    assert (found.state, found.ended) == ("stopped", stopped.ended)
+    killed = start("two")
+    killed.say(in_hand=0)
+    kill(server, keys, "two")
+    heard = int(server.hget(keys.worker("two"), "heard")) / 1000
+    ((found, _),) = crawl_page(view(), read_status(view()), 0, 9).crawls
+    assert (found.state, found.ended) == ("stopped", heard)
 
 
 def test_a_crawl_of_dead_workers_has_one_entry(
