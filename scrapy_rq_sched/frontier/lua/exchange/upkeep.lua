@@ -86,8 +86,7 @@ function upkeep.note(step)
   end
 end
 
--- Reclaim one lease of a dead worker. -> whether it goes back to the queue, and whether it
--- was begun
+-- Reclaim one lease of a dead worker. -> whether it goes back to the queue, and whether it was begun
 local function take_over(dead, lease, died)
   local kind, _, _, request = leases.read(lease[2])
   redis.call('HDEL', LEASES .. dead, lease[1])

@@ -63,10 +63,13 @@ local leased, busy = fleet.count()
 local undone = waiting.length() + redis.call('ZCARD', DELAYED) + items.unmoved()
   + redis.call('ZCARD', FOLLOWERS) + redis.call('HLEN', GROUP_NEWS) + redis.call('ZCARD', GROUPS_EMPTIED)
 local others = redis.call('ZRANGEBYSCORE', WORKERS, '(' .. now, '+inf')
--- Unless it is finished: see below.
-if #others == 0 then crawls.write('stopped', stop_reason, now) end
-if leased + busy + undone > 0 then return {0, left, failed, 0} end
-if seeds.count() > 0 then return {0, left, failed, 0} end
+-- -> the reply to a worker that leaves an unfinished crawl, which is stopped if this was its last worker
+local function unfinished()
+  if #others == 0 then crawls.write('stopped', stop_reason, now) end
+  return {0, left, failed, 0}
+end
+if leased + busy + undone > 0 then return unfinished() end
+if seeds.count() > 0 then return unfinished() end
 if finished == '1' and knows_the_end and redis.call('EXISTS', META) == 1 then
   crawl.note_finish(now)
 end
@@ -74,6 +77,7 @@ local finish = redis.call('HGET', META, 'finished')
 -- A late worker found the finished crawl already cleared, and did nothing in it: only its own META is left.
 if not finish and not knows_the_end then finish = redis.call('GET', FINISHED) end
 if not finish then
+  local reply = unfinished()
   -- If workers wait in line for a place, keep META: they must still find the order to stop there. And if this worker is
   -- started again, it continues the counts there.
   local is_awaited = returns == '1' or permits.are_awaited()
@@ -85,7 +89,7 @@ if not finish then
     redis.call('DEL', META, COUNTER, HISTORY, PAGES, EXPORTED, SLOT_PAGES)
     seen.clear(frontier)
   end
-  return {0, left, failed, 0}
+  return reply
 end
 redis.call('SET', FINISHED, finish, 'EX', grace)
 redis.call('EXPIRE', STARTED, grace)
