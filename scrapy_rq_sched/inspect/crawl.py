@@ -35,8 +35,10 @@ def moment_of(entry: bytes) -> Moment | None:
 
 def totals_of(entry: bytes) -> tuple[int, int]:
     """Return how many items and errors there were up to an entry of the key ``pages``; 0 if unknown."""
-    parts = entry.split()
-    return (int(parts[6]), int(parts[7])) if len(parts) == 8 and moment_of(entry) else (0, 0)
+    parts, latest = entry.split(), moment_of(entry)
+    if latest is None or len(parts) != 8:
+        return 0, 0
+    return latest.items + int(parts[6]), latest.errors + int(parts[7])
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,33 @@ def kill(server: redis.Redis, keys: Keys, *workers: str) -> None:
     server.zadd(keys.workers, dict.fromkeys(workers, 1))
 
 
+def test_a_worker_of_an_older_version_leaves_one_entry_for_ten_seconds(
+    start: Start, view: Callable[[], View], server: redis.Redis, keys: Keys
+) -> None:
+    worker = start("one")
+    crawl(worker, 2, scraped=2)
+    second, pages, waiting, *_ = server.lindex(keys.pages, 0).split()
+    server.lset(keys.pages, 0, b" ".join((second, pages, waiting)))
+    crawl(worker, 1, scraped=1)
+    (head, *earlier) = server.lrange(keys.pages, 0, -1)
+    # The exchange may have begun the next ten seconds.
+    assert head.split()[1:2] == ([b"1"] if earlier else [b"3"])
+    assert read_status(view()).items == 1
+
+
+def test_items_and_errors_of_earlier_tens_of_seconds_count(
+    start: Start, view: Callable[[], View], server: redis.Redis, keys: Keys
+) -> None:
+    worker = start("one")
+    crawl(worker, 2, scraped=5, errors=1)
+    second, rest = server.lindex(keys.pages, 0).split(b" ", 1)
+    server.lset(keys.pages, 0, b"%d %s" % (int(second) - 20, rest))
+    crawl(worker, 1, scraped=3, errors=2)
+    crawl(worker, 1, scraped=1)
+    status = read_status(view())
+    assert (status.items, status.errors) == (9, 3)
+
+
 def test_a_finished_crawl_has_an_entry_with_the_figures_of_all_workers(
     start: Start, history: History
 ) -> None:

@@ -4,35 +4,28 @@
 -- How many exchanges of a worker, whose requests wait for items, look once for uses of items that have ended.
 local CHECKED = 64
 
--- -> the end of an entry of PAGES, with this exchange's items and errors: in these ten seconds; after how many milliseconds the
--- first page came; and since the crawl began
-local function with_items(rest)
-  local items, errors, first, all_items, all_errors = string.match(rest, '^ (%d+) (%d+) (%d+) (%d+) (%d+)$')
-  local scraped, logged = header.scraped or 0, header.errors or 0
-  return string.format(' %d %d %d %d %d', (items or 0) + scraped, (errors or 0) + logged, first or 0,
-    (all_items or 0) + scraped, (all_errors or 0) + logged)
-end
-
 -- Add the finished pages, their items and the errors to the latest ten seconds, at the head of the list. The time for this
 -- does not grow with the crawl.
 local function note_pages(step)
   local second = math.floor(step.now / 1000)
   local ten_seconds = second - second % 10
-  local latest, done, rest = string.match(step.pages or '', '^(%d+) (%d+) %d+(.*)$')
-  local is_new = tonumber(latest) ~= ten_seconds
-  if is_new then
-    if step.pages then record.add_to_chart(step.pages) end
-    local totals = string.match(rest or '', ' (%d+ %d+)$') or '0 0'
-    done, rest = 0, string.format(' 0 0 %d %s', step.now % 10000, totals)
+  local scraped, logged = header.scraped or 0, header.errors or 0
+  local latest, pages, items, errors, rest = string.match(step.pages or '', '^(%d+) (%d+) %d+ (%d+) (%d+)(.*)$')
+  if not latest then
+    -- A worker of an older version has written it.
+    latest, pages = string.match(step.pages or '', '^(%d+) (%d+)')
+    items, errors, rest = 0, 0, ' 0 0 0'
   end
-  if header.scraped or header.errors then rest = with_items(rest) end
-  local entry = ten_seconds .. ' ' .. done + header.pages .. ' ' .. step.waiting .. rest
-  if not is_new then
-    redis.call('LSET', PAGES, 0, entry)
-  else
-    redis.call('LPUSH', PAGES, entry)
-    redis.call('LTRIM', PAGES, 0, 360)
+  if tonumber(latest) == ten_seconds then
+    redis.call('LSET', PAGES, 0, string.format(
+      '%s %d %d %d %d%s', latest, pages + header.pages, step.waiting, items + scraped, errors + logged, rest))
+    return
   end
+  if step.pages then record.add_to_chart(step.pages) end
+  local items_before, errors_before = string.match(rest, ' (%d+) (%d+)$')
+  redis.call('LPUSH', PAGES, string.format('%d %d %d %d %d %d %d %d', ten_seconds, header.pages, step.waiting, scraped, logged,
+    step.now % 10000, (items_before or 0) + items, (errors_before or 0) + errors))
+  redis.call('LTRIM', PAGES, 0, 360)
 end
 
 local function note(step, finished)

@@ -58,11 +58,12 @@ function crawls.compose(state, reason, now)
   for _, pair in ipairs(pairs_of(redis.call('HGETALL', COUNTS))) do counts[pair[1]] = pair[2] end
   local known, latest = redis.call('HMGET', META, 'pages', 'spider'), redis.pcall('LINDEX', PAGES, 0)
   latest = type(latest) == 'string' and latest or ''
-  local items, errors = string.match(latest, '^%d+ %d+ %d+ %d+ %d+ %d+ (%d+) (%d+)$')
+  local items, errors, items_before, errors_before = string.match(latest, '^%d+ %d+ %d+ (%d+) (%d+) %d+ (%d+) (%d+)$')
   local entry = {
     v = 1, run = number_of(counts.run, 0), spider = known[2] or nil, state = state, reason = reason,
     began = number_of(counts.began, 0), ended = now,
-    pages = number_of(known[1], 0), items = number_of(items, 0), errors = number_of(errors, 0),
+    pages = number_of(known[1], 0), items = number_of(items, 0) + number_of(items_before, 0),
+    errors = number_of(errors, 0) + number_of(errors_before, 0),
     returned = number_of(counts.returned, 0), settings = counts.settings, aside = {},
   }
   for field, value in pairs(counts) do

@@ -130,17 +130,21 @@ end
 -- Note what a worker has done. counts: of this crawl since it joined, if it knows the crawl's number *run*; slots: <slot> ->
 -- {responses, milliseconds} since its last report. -> the number of the crawl
 function record.note(worker, run, counts, of_slots, now)
-  if not is_usable() then return nil end
-  local number = redis.call('HGET', COUNTS, 'run')
+  local number = redis.pcall('HGET', COUNTS, 'run')
+  if has_failed(number) then return nil end
   if not number then
     -- The crawl goes on after Redis has lost its data; but a report that comes after its end begins nothing.
     local known = redis.call('HMGET', META, 'began', 'finished')
     if known[2] or not known[1] and redis.call('EXISTS', FINISHED) == 1 then return nil end
     number = record.begin(now)
+    if not number then return nil end
   end
-  redis.call('HSETNX', COUNTS, 'joined ' .. worker, whole(now) .. ' ')
-  if run == number and counts then redis.call('HSET', COUNTS, 'done ' .. worker, counts) end
-  for slot, sums in pairs(of_slots or {}) do add_slot(slot, sums[1], sums[2]) end
+  -- A worker that is not in the record joined before Redis lost its data.
+  local is_known = run == number and counts and redis.call('HSET', COUNTS, 'done ' .. worker, counts) == 0
+  if not is_known then redis.call('HSETNX', COUNTS, 'joined ' .. worker, whole(now) .. ' ') end
+  if of_slots and is_usable() then
+    for slot, sums in pairs(of_slots) do add_slot(slot, sums[1], sums[2]) end
+  end
   return number
 end
 
