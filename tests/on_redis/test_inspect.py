@@ -246,6 +246,20 @@ def test_no_end_is_foretold_while_all_slots_are_blocked(join: Join, look: Look, 
     assert (status.seconds_left, status.seconds_left_at_least) == (None, None)
 
 
+def test_the_time_left_has_the_rest_of_a_slot_that_is_blocked(
+    join: Join, look: Look, server: redis.Redis
+) -> None:
+    worker = long_ago(join, server)
+    worker.push(*map(str, range(100)), slot="h")
+    worker.push("one of a few", slot="blocked")
+    moments(server, (200, 700), (200, 300), (200, 100))
+    Slots(look()).block("blocked", 600)
+    status = read_status(look())
+    assert status.limit != "politeness"
+    assert status.seconds_left == pytest.approx(600, abs=10)
+    assert status.seconds_left_at_least == pytest.approx(600, abs=10)
+
+
 def test_a_crawl_without_workers_has_no_time_left(join: Join, look: Look, server: redis.Redis) -> None:
     join("a").push("one")
     moments(server, (200, 700), (200, 100))
