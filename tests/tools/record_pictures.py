@@ -153,6 +153,7 @@ def pictures_of_page(browser: Browser, url: str, folder: Path) -> None:
         page.locator("#panel-failed summary").first.click()
         page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
         page.wait_for_timeout(1000)
+        page.evaluate("scrollTo(0, 0)")
         saved(page, folder / f"dashboard-small-{scheme}.png")
         page.close()
 
