@@ -25,9 +25,14 @@ class SlotLimits:
     concurrency: int = 0
 
     def __str__(self) -> str:
-        """Return the limits in words."""
-        at_once = f", concurrency {self.concurrency}" if self.concurrency else ""
-        return f"delay {self.delay:g} s, jitter {self.jitter:g}{at_once}"
+        """Return the limits in words. A jitter without a delay is no limit."""
+        delay = f"delay {self.delay:g} s, jitter {self.jitter:g}" if self.delay else "no delay"
+        return f"{delay}, concurrency {self.concurrency}" if self.concurrency else delay
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether these are no limits: a jitter without a delay is none."""
+        return not (self.delay or self.concurrency)
 
     def to_wire(self) -> list[float]:
         """Return the limits as the scripts take them: the delay in milliseconds, jitter, concurrency."""
@@ -59,7 +64,8 @@ class SlotPolicy:
 
     def __bool__(self) -> bool:
         """Return whether any slot has limits."""
-        return self.default != UNLIMITED or bool(self.named) or bool(self.patterns)
+        every = (self.default, *self.named.values(), *(limits for _, limits in self.patterns))
+        return not all(limits.is_unlimited for limits in every)
 
     @cached_property
     def id(self) -> str:

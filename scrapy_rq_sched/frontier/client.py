@@ -45,6 +45,8 @@ class Opened:
     :param unflushed: why the frontier was not cleared though the worker asked for it, as
         ``lua/scripts/open.lua`` names the reason; else empty.
     :param run: the number of the crawl in the history; empty without a history.
+    :param other: a running worker with other limits of slots by default; empty if there is none.
+    :param other_limits: the limits of that worker, in words.
     """
 
     flushed: bool
@@ -58,6 +60,8 @@ class Opened:
     unshared: int
     unflushed: str = ""
     run: str = ""
+    other: str = ""
+    other_limits: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +199,7 @@ class Frontier:
             self.config.wire_offers,
             self.config.wire_history,
             shown_settings,
+            self.config.wire_limits,
         )
         # Workers with a filter of their own class may share a set with workers that have the exact filter.
         kind = "exact" if self._dupefilter == "custom" else self._dupefilter
@@ -209,9 +214,9 @@ class Frontier:
         if problem:
             raise refusals.to_join(problem, rest, self.keys)
         self.pools.fill()
-        flushed, kept_for, *counts, unflushed, number = rest
-        opened = Opened(bool(flushed), kept_for.decode(), *counts)
-        return replace(opened, unflushed=unflushed.decode(), run=number.decode())
+        texts = {name: rest.pop().decode() for name in ("other_limits", "other", "run", "unflushed")}
+        flushed, kept_for, *counts = rest
+        return Opened(bool(flushed), kept_for.decode(), *counts, **texts)
 
     def exchange(self, batch: Batch) -> Reply:
         """Send *batch* and return the reply: one round trip, one atomic step. May be repeated.

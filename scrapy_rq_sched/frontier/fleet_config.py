@@ -89,6 +89,11 @@ class FleetConfig:
         return f"{self.history} {max(1, round(self.history_age))} {self.history_alert:.6f}"
 
     @property
+    def wire_limits(self) -> str:
+        """The limits of a slot by default, in words: equal for workers with equal limits."""
+        return str(self.slot_policy.default)
+
+    @property
     def lease_ms(self) -> int:
         """The lease timeout in whole milliseconds, as the scripts take it."""
         return max(1, int(self.lease_timeout * 1000))

@@ -290,8 +290,9 @@ class Table:
     worker = KeyPattern(
         "{prefix}:worker:<id>",
         ("hash",),
-        "a worker's description of itself, and its last exchange. For a minute after it has left: a mark "
-        "that it has left, so that a late exchange does not make it join again",
+        "a worker's description of itself, its limits of slots by default, and its last exchange. For a "
+        "minute after it has left: a mark that it has left, so that a late exchange does not make it join "
+        "again",
         Use.PREFIX,
     )
     leases = KeyPattern(
@@ -388,8 +389,8 @@ class Table:
         "{prefix}:pages",
         ("list",),
         "how many pages were done in each ten seconds of the last hour, the latest first: `<second> "
-        "<pages> <waiting> <items> <errors> <first> <all items> <all errors>`: after how many milliseconds "
-        "the first page came, and how many items and errors the crawl had by then",
+        "<pages> <waiting> <items> <errors> <first> <items before> <errors before>`: after how many "
+        "milliseconds the first page came, and how many items and errors the crawl had before",
         Use.ARGUMENT,
     )
     events = Key(

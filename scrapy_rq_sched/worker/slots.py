@@ -57,6 +57,7 @@ class Politeness:
         # The slots whose delay the fleet has learnt; and those of which leases were recalled.
         self._learnt: set[str] = set()
         self._recalled: set[str] = set()
+        self._has_warned = False
         #: The same limits, as the frontier applies them.
         self.policy = self._policy()
 
@@ -147,14 +148,21 @@ class Politeness:
             self._recalled.clear()
         self._recalled.update(reply.recalled)
         if reply.other_limits is not None:
-            self._warn_of(reply.other_limits)
+            self._warn_of("the other workers", "the others have", str(reply.other_limits))
 
-    def _warn_of(self, others: SlotLimits) -> None:
+    def warn_of_worker(self, worker: str, limits: str) -> None:
+        """Warn that a *worker* of the fleet has other *limits* by default, in words."""
+        self._warn_of(f"worker {worker}", "that one has", limits)
+
+    def _warn_of(self, others: str, have: str, limits: str) -> None:
+        if self._has_warned:
+            return
+        self._has_warned = True
         logger.warning(
-            "The limits of slots in this worker's settings are not those of the other workers (by default "
-            "%s; the others have %s). All workers keep %s. Give all workers the same DOWNLOAD_DELAY, "
-            "DOWNLOAD_SLOTS, FRONTIER_SLOTS and FRONTIER_FLEET_LIMITS",
-            *(self.policy.default, others),
+            "The limits of slots in this worker's settings are not those of %s (by default %s; %s %s). All "
+            "workers keep %s. Give all workers the same DOWNLOAD_DELAY, DOWNLOAD_SLOTS, FRONTIER_SLOTS and "
+            "FRONTIER_FLEET_LIMITS",
+            *(others, self.policy.default, have, limits),
             "this worker's limits, because it joined last" if self.policy else "the limits of the others",
         )
 

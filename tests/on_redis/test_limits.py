@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scrapy.settings import Settings
 
-from scrapy_rq_sched.codec.slot_limits import SlotLimits, SlotPolicy
+from scrapy_rq_sched.codec.slot_limits import UNLIMITED, SlotLimits, SlotPolicy
 from scrapy_rq_sched.codec.slot_rules import SlotRule
 from scrapy_rq_sched.codec.slots import slot_name
 from scrapy_rq_sched.connection import needs_hash_tag
+from scrapy_rq_sched.frontier.client import Opened
 from scrapy_rq_sched.frontier.messages import Push, UsedGrants
 from scrapy_rq_sched.frontier.replies import Lease
 from scrapy_rq_sched.frontier.scripts import compose
@@ -24,7 +25,7 @@ from scrapy_rq_sched.inspect.read_status import read_status
 from scrapy_rq_sched.inspect.slots import Slots, SlotStatus
 from scrapy_rq_sched.keys import Keys
 
-from ..support.client import Client, Join, calls_of, payloads
+from ..support.client import MADE_WITH, Client, Join, calls_of, payloads
 from ..support.crawl import wait_until
 
 DELAY = {"slots": SlotLimits(delay=10)}
@@ -46,6 +47,13 @@ def take(worker: Client, want: int = 100, **said: Any) -> list[Lease]:
 def server_ms(server: redis.Redis) -> float:
     seconds, microseconds = server.time()
     return float(seconds * 1000 + microseconds / 1000)
+
+
+def opened_again(worker: Client) -> Opened:
+    """Return what a worker that has joined hears when it asks again: its reply was lost."""
+    opened = worker.frontier.open(MADE_WITH)
+    assert isinstance(opened, Opened)
+    return opened
 
 
 def begins(leases: list[Lease], server: redis.Redis) -> list[int]:
@@ -439,6 +447,43 @@ def test_a_worker_without_limits_hears_once_that_the_others_have_some(join: Join
 def test_workers_with_the_same_settings_hear_of_no_others(join: Join, count: int) -> None:
     workers = [join(str(n), bounds=DELAY) for n in range(count)]
     assert [worker.say().other_limits for worker in workers * 2] == [None] * 2 * count
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [(DELAY, {"slots": SlotLimits(delay=3)}), (DELAY, {}), ({}, DELAY)], ids=str
+)
+def test_a_worker_that_joins_hears_of_a_running_one_with_other_limits(
+    join: Join, first: dict[str, SlotLimits], last: dict[str, SlotLimits]
+) -> None:
+    join("first", bounds=first)
+    opened = opened_again(join("last", bounds=last))
+    assert (opened.other, opened.other_limits) == ("first", str(first.get("slots", UNLIMITED)))
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [(DELAY, DELAY), ({"slots": SlotLimits(jitter=0.5)}, {}), (DELAY, {**DELAY, "named": {"a": UNLIMITED}})],
+    ids=str,
+)
+def test_a_worker_that_joins_hears_of_no_worker_with_its_own_limits(
+    join: Join, first: dict[str, Any], last: dict[str, Any]
+) -> None:
+    join("first", bounds=first)
+    assert opened_again(join("last", bounds=last)).other == ""
+
+
+def test_a_worker_that_joins_hears_of_no_dead_worker(join: Join, server: redis.Redis) -> None:
+    join("first", bounds=DELAY)
+    server.zadd("s:workers", {"first": 1})
+    assert opened_again(join("last")).other == ""
+
+
+def test_limits_of_a_worker_that_another_program_has_changed_keep_nothing_from_joining(
+    join: Join, server: redis.Redis
+) -> None:
+    join("first", bounds=DELAY)
+    server.set("s:worker:first", "of another program")
+    assert opened_again(join("last")).other == ""
 
 
 # As in Redis: there, an escape is never a part of a character.
@@ -1113,10 +1158,11 @@ def test_a_shorter_delay_is_kept_from_the_moment_it_is_set(
 DEFAULT = {"slots": SlotLimits(jitter=0.5)}
 
 
+@pytest.mark.parametrize("bounds", [{}, {"slots": SlotLimits(delay=0.001)}], ids=["none", "delay"])
 def test_a_blocked_slot_stays_blocked_for_a_worker_that_missed_the_end_of_the_crawl(
-    join: Join, server: redis.Redis, redis_url: str
+    join: Join, server: redis.Redis, redis_url: str, bounds: dict[str, SlotLimits]
 ) -> None:
-    worker, late = join("a", bounds=DEFAULT), join("late", lease=0.2, bounds=DEFAULT)
+    worker, late = join("a", bounds=bounds), join("late", lease=0.2, bounds=bounds)
     late.say(in_hand=0)
     worker.say(in_hand=0)
     Slots(View.from_settings(Settings({"REDIS_URL": redis_url}), "s")).block("x", 3600)

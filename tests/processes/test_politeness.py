@@ -22,6 +22,7 @@ from ..support.site import listening
 #: between the time of a request and its record.
 DELAY, PART = 0.4, 0.75
 HOSTS, PAGES = 4, 60
+WARNING = "The limits of slots in this worker's settings"
 POLITE: dict[str, Any] = {
     "SPIDER_MODULES": "crawls.hosts",
     "HOSTS": HOSTS,
@@ -31,11 +32,12 @@ POLITE: dict[str, Any] = {
 }
 
 
-def gaps(fleet: Fleet) -> list[float]:
-    """Return the seconds between any two requests to a host that follow one another."""
+def gaps(fleet: Fleet, since: float = 0.0) -> list[float]:
+    """Return the seconds between any two requests to a host that follow one another, from *since* on."""
     asked = defaultdict(list)
     for event in fleet.events("downloaded"):
-        asked[event.what.split("/")[2]].append(event.time)
+        if event.time >= since:
+            asked[event.what.split("/")[2]].append(event.time)
     return [after - before for times in asked.values() for before, after in pairwise(sorted(times))]
 
 
@@ -183,9 +185,28 @@ def test_a_worker_with_another_delay_than_the_others_warns_once(fleet: Fleet) ->
     wait_until(lambda: is_under_way(fleet, 4))
     fleet.start("hosts", 1, **POLITE | {"DOWNLOAD_DELAY": 0.2})
     fleet.wait()
-    warning = "(by default delay 0.2 s, jitter 0; the others have delay 0.4 s, jitter 0)"
-    assert fleet.log(1).count(warning) == 1
-    assert "The limits of slots in this worker's settings" not in fleet.log(0)
+    warning = "(by default delay 0.2 s, jitter 0; that one has delay 0.4 s, jitter 0)"
+    assert fleet.log(1).count(warning) == fleet.log(1).count(WARNING) == 1
+    assert WARNING not in fleet.log(0)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_worker_without_a_delay_keeps_that_of_the_others_and_one_warns(
+    fleet: Fleet, is_first: bool
+) -> None:
+    # As in Scrapy's default settings: a jitter of no delay.
+    without = {"DOWNLOAD_DELAY": 0, "RANDOMIZE_DOWNLOAD_DELAY": True}
+    settings = POLITE | {"GRAPH_PAGES": 120, "GRAPH_LATENCY": 0.5, "CONCURRENT_REQUESTS": 4}
+    fleet.start("hosts", 1, **settings | (without if is_first else {}))
+    wait_until(lambda: is_under_way(fleet, 4))
+    fleet.start("hosts", 1, **settings | ({} if is_first else without))
+    wait_until(lambda: WARNING in fleet.log(1))
+    # The first worker has some 30 requests that were given to it before.
+    since = time.time() + 4
+    fleet.wait()
+    assert len(gaps(fleet, since)) > 10
+    assert min(gaps(fleet, since)) >= PART * DELAY
+    assert "no delay" in fleet.log(1)
 
 
 # -- redirects ---------------------------------------------------------------------------------------

@@ -154,6 +154,7 @@ function begin.rewind(step)
   if not step.made and not step.over then
     slots.restore_lanes()
     groups.restore()
+    if slots.keep_blocks() then step.meta.limited, step.is_limited = '1', true end
   end
 end
 

@@ -1,4 +1,4 @@
--- Needs: keys, store/seeds, store/leases, store/histories, store/groups, store/pools, store/items, store/failures, store/outcomes, store/put_back, fleet/events, number_of, count_up, fleet/record, fleet/lost, exchange/header, exchange/slot_admission
+-- Needs: keys, slots/slots, store/seeds, store/leases, store/histories, store/groups, store/pools, store/items, store/failures, store/outcomes, store/put_back, fleet/events, number_of, count_up, fleet/record, fleet/lost, exchange/header, exchange/slot_admission
 -- The upkeep in every exchange: note the state of the worker, and reclaim the leases of dead workers.
 --
 -- step: busy; returned: the number of reclaimed leases; dead: the dead workers
@@ -56,7 +56,10 @@ local function note_new(step)
     -- Now it is a worker like any other. The next worker that joins writes the settings of the frontier. But this
     -- worker does not know when its crawl finished, until it takes part in another crawl.
     redis.call('HSET', own, 'over', 0)
-    if not step.made then change_epoch() end
+    if not step.made then
+      change_epoch()
+      slots.keep_blocks()
+    end
   elseif step.over then
     redis.call('HSET', own, 'over', 1)
   end

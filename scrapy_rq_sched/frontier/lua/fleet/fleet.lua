@@ -3,6 +3,8 @@
 -- have requests that are not in Redis yet, or never will be.
 -- -> leased, busy
 local fleet = {}
+-- How many workers are compared with one that joins.
+local FLEET_ASKED = 1000
 
 function fleet.count()
   local leased, busy = 0, 0
@@ -45,6 +47,15 @@ function fleet.take_part(late)
   for _, name in ipairs(late) do
     if redis.call('HGET', WORKER .. name, 'over') == '0' then redis.call('HDEL', WORKER .. name, 'over') end
   end
+end
+
+-- -> a live worker other than *worker* whose hash has another *value* in *field*, and that value; nil if there is none
+function fleet.with_another(worker, field, value, now)
+  for _, name in ipairs(redis.call('ZRANGEBYSCORE', WORKERS, '(' .. now, '+inf', 'LIMIT', 0, FLEET_ASKED)) do
+    local its = name ~= worker and redis.pcall('HGET', WORKER .. name, field)
+    if its and not has_failed(its) and its ~= value then return name, its end
+  end
+  return nil
 end
 
 -- Delete all keys of a worker that has no leases, or whose leases are gone with their frontier.

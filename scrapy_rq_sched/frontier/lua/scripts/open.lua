@@ -8,7 +8,7 @@
 --       line for a place (empty: it is not in line), how many events are kept,
 --       the run of the worker's supervisor, the dead worker that its supervisor replaces by it, what the worker offers, as
 --       the name of a lane (each may be empty), the limits of the history of crawls (META's field history), the settings
---       that the history shows (JSON),
+--       that the history shows (JSON), the limits of a slot by default in the worker's settings (text),
 --       n, then n times: field, value    the settings that all workers of the frontier must share
 -- Reply {problem, …}
 --       {'type', key, its type, the right type}: nothing was changed
@@ -18,7 +18,8 @@
 --       {'wait', …}, {'full', …}, {'stopped'}, {'finished'}: see permits.refusal()
 --       {'', flushed (0/1), another frontier that uses the filter, so that it was not cleared, waiting, seen, seeds,
 --        leased, workers, entries in the failed list,
---        requests that earlier workers of this crawl could not share, unflushed, the number of the crawl in the history}
+--        requests that earlier workers of this crawl could not share, unflushed, the number of the crawl in the history,
+--        a live worker whose limits by default are others, these limits (both may be empty)}
 --       unflushed: why the frontier is not cleared though *flush* is 1: see why_not_flush(); else empty
 -- May be repeated, because a reply may be lost.
 local worker, lease_ms, age, busy = argument(), number(), number(), argument()
@@ -26,7 +27,7 @@ local flush, persist, up, about = argument(), argument(), number(), argument()
 local frontier, spider = argument(), argument()
 local most, is_refused, came, max_events = number(), argument() == '1', argument(), number()
 local run, replaced, offers = argument(), argument(), argument()
-local history, shown_settings = argument(), argument()
+local history, shown_settings, default_limits = argument(), argument(), argument()
 
 local seeds_count, seeds_problem = seeds.count()
 local problem = wrong_type(types())
@@ -165,8 +166,7 @@ deny_list.join()
 slots.restore_lanes()
 groups.restore()
 lanes.offer(worker, offers, now + lease_ms)
--- A block outlives the crawl in which it was set.
-if redis.call('EXISTS', SLOTS_BLOCKED) == 1 then redis.call('HSET', META, 'limited', '1') end
+slots.keep_blocks()
 for _, pair in ipairs(made_with) do redis.call('HSET', META, pair[1], pair[2]) end
 -- For commands that run without the workers' settings.
 redis.call('HSET', META, 'spider', spider, 'requests_key', REQUESTS, 'dupefilter_key', DUPEFILTER,
@@ -184,7 +184,7 @@ end
 redis.call('ZADD', WORKERS, now + lease_ms, worker)
 redis.call('HDEL', WORKER .. worker, 'reclaimed', 'left')
 redis.call('HSET', WORKER .. worker, 'exchange', 0, 'busy', busy, 'about', about,
-  'joined', exact_time(), 'heard', now, 'lease', lease_ms, 'records_end', 1)
+  'joined', exact_time(), 'heard', now, 'lease', lease_ms, 'records_end', 1, 'limits', default_limits)
 if unflushed then redis.call('HSET', WORKER .. worker, 'unflushed', unflushed) end
 if not own_deadline then
   -- A worker that was started before the last finish, and joins after it, begins no crawl.
@@ -197,8 +197,9 @@ local number = not is_late and record.joined(worker, about, shown_settings, now)
 -- A late worker does not know when its crawl finished: see exchange/reply.lua.
 if is_late then redis.call('HSET', WORKER .. worker, 'over', 0) end
 redis.call('PEXPIRE', WORKER .. worker, math.max(86400000, 10 * lease_ms))
+local other, other_limits = fleet.with_another(worker, 'limits', default_limits, now)
 return {
   '', flushed and 1 or 0, kept_for, waiting.length(), filter.count(), seeds_count, flushed and 0 or leased,
   redis.call('ZCARD', WORKERS), redis.call('LLEN', FAILED), tonumber(redis.call('HGET', META, 'unshared')) or 0,
-  unflushed or '', number or '',
+  unflushed or '', number or '', other or '', other_limits or '',
 }

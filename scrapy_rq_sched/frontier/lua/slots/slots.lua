@@ -256,6 +256,13 @@ function slots.note_block(time)
   redis.call('SET', SLOTS_BLOCKED, whole(time), 'PX', whole(math.max(1, time - slots.now())))
 end
 
+-- A block outlives the crawl in which it was set, and META. -> whether any slot may be blocked
+function slots.keep_blocks()
+  if redis.call('EXISTS', SLOTS_BLOCKED) == 0 then return false end
+  redis.call('HSET', META, 'limited', '1')
+  return true
+end
+
 -- Set a slot's next turn to *score*, if it has waiting requests. of_lanes: the same for its places in lanes
 function slots.set(slot, score, of_lanes)
   if #turned + #emptied > 0 then write() end
