@@ -199,6 +199,19 @@ def test_a_crawl_has_its_entry_though_its_last_worker_dies_at_its_end(
     assert [(one.run, one.state, one.pages) for one in history()] == [(2, "finished", 1), (1, "finished", 2)]
 
 
+def test_a_killed_worker_that_no_other_one_found_dead_counts_as_lost(
+    start: Start, server: redis.Redis, keys: Keys, history: History, view: Callable[[], View]
+) -> None:
+    crawl(start("one"), 2)
+    worker = start("two")
+    worker.frontier.leave(finished=False, persist=False)
+    kill(server, keys, "one")
+    clear(view(), force=True)
+    (found,) = history()
+    assert (found.state, found.lost) == ("cleared", 1)
+    assert {one.name: one.how for one in found.workers} == {"one": "lost", "two": "left"}
+
+
 @pytest.mark.parametrize("flushes", [False, True])
 def test_a_cleared_crawl_has_its_entry(
     start: Start, server: redis.Redis, keys: Keys, history: History, view: Callable[[], View], flushes: bool

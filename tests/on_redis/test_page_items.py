@@ -94,6 +94,18 @@ def test_a_late_worker_s_items_are_refused_with_its_release(join: Join, server: 
     assert listed(server, late) == [b"of the other"]
 
 
+def test_the_items_of_a_late_worker_that_are_refused_do_not_count(join: Join, server: redis.Redis) -> None:
+    late, other = join("late", lease=0.2, bounds={"items": "list"}), join("other", bounds={"items": "list"})
+    (lease,) = take(late)
+    late.say(begun=lease.name)
+    wait_until(lambda: other.say().returned)
+    finish(late, last(lease, "a", "b"), scraped=2, pages=1)
+    (taken,) = other.take(1)
+    finish(other, last(taken, "a", "b"), scraped=2, pages=1)
+    entries = [entry.split() for entry in server.lrange(late.frontier.keys.pages, 0, -1)]
+    assert sum(int(entry[3]) for entry in entries) == len(listed(server, late)) == 2
+
+
 def test_a_late_release_without_items_still_marks_a_page_as_done(join: Join) -> None:
     late, other = join("late", lease=0.2, bounds={"items": "list"}), join("other", bounds={"items": "list"})
     (lease,) = take(late)

@@ -8,6 +8,7 @@
 --   page: a text that is the same for each delivery of the page; '' if it has no lease
 --   mark: for an item of start(), which each worker yields: only one of them is stored
 -- step: with_items: the finished leases that have items; items: how many were stored, nil if this exchange had none;
+--   refused: how many were not, because another worker stores or has stored those of the same page;
 --   no_items: '', or why there is no room for items: 'memory', 'bound', 'feed'. Then their leases are not released;
 --   unmoved: 'more' if the next exchange can move more items of released parts, 'bound' if there is no room for them
 local page_items = {}
@@ -34,12 +35,17 @@ local function text_of(step, page, lease)
   return page .. '.' .. times .. '.' .. string.sub(redis.sha1hex(request), 1, 10)
 end
 
+local function refuse(step, n)
+  step.refused = step.refused + n
+  return 0
+end
+
 -- Store the items of one page. -> how many
 local function store_page(step, group, first, last, number)
   local n, to, url, text, mark = unpack(group)
   local has_parts = step.meta.item_parts
   if type(to) == 'string' then
-    if redis.call('HEXISTS', step.held, to) == 0 then return 0 end
+    if redis.call('HEXISTS', step.held, to) == 0 then return refuse(step, n) end
     items.keep(step.worker, to, ARGV, first, last)
     step.meta.item_parts = '1'
     return n
@@ -49,9 +55,9 @@ local function store_page(step, group, first, last, number)
     lease = ARGV[header.first.finished + to]
     -- A late worker's items are refused with its lease. And children come before the parent.
     if (header.after and header.after[to] or 0) > step.stored then return 0 end
-    if redis.call('HEXISTS', step.held, lease) == 0 then return 0 end
+    if redis.call('HEXISTS', step.held, lease) == 0 then return refuse(step, n) end
   elseif not is_first(step, mark) then
-    return 0
+    return refuse(step, n)
   end
   local page = {kind = header.items_as, feed = header.feed, worker = step.worker, url = url or '', id = ''}
   if header.feed or header.items_as == 'stream' then

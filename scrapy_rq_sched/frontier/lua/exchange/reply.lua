@@ -9,7 +9,7 @@ local CHECKED = 64
 local function note_pages(step)
   local second = math.floor(step.now / 1000)
   local ten_seconds = second - second % 10
-  local scraped, logged = header.scraped or 0, header.errors or 0
+  local scraped, logged = (header.scraped or 0) - step.refused, header.errors or 0
   local latest, pages, items, errors, rest = string.match(step.pages or '', '^(%d+) (%d+) %d+ (%d+) (%d+)(.*)$')
   if not latest then
     -- A worker of an older version has written it.
@@ -18,12 +18,12 @@ local function note_pages(step)
   end
   if tonumber(latest) == ten_seconds then
     redis.call('LSET', PAGES, 0, string.format(
-      '%s %d %d %d %d%s', latest, pages + header.pages, step.waiting, items + scraped, errors + logged, rest))
+      '%s %d %d %d %d%s', latest, pages + header.pages, step.waiting, math.max(0, items + scraped), errors + logged, rest))
     return
   end
   if step.pages then record.add_to_chart(step.pages) end
   local items_before, errors_before = string.match(rest, ' (%d+) (%d+)$')
-  redis.call('LPUSH', PAGES, string.format('%d %d %d %d %d %d %d %d', ten_seconds, header.pages, step.waiting, scraped, logged,
+  redis.call('LPUSH', PAGES, string.format('%d %d %d %d %d %d %d %d', ten_seconds, header.pages, step.waiting, math.max(0, scraped), logged,
     step.now % 10000, (items_before or 0) + items, (errors_before or 0) + errors))
   redis.call('LTRIM', PAGES, 0, 360)
 end

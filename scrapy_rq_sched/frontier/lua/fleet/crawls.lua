@@ -30,6 +30,12 @@ local function slots_of_entry(entry)
   entry.slots, entry.largest, entry.slowest = #found, slots_by(2, found, SLOTS_SHOWN), slots_by(3, slow, SLOTS_SHOWN)
 end
 
+-- -> when the heartbeat of a worker stopped that no other worker has found dead yet; nil if it lives, or is gone
+local function stopped_at(worker, now)
+  local deadline = tonumber(redis.call('ZSCORE', WORKERS, worker))
+  return deadline and deadline <= now and deadline or nil
+end
+
 local function workers_of_entry(entry, counts)
   local workers = {}
   entry.done = record.add_up({}, counts.done or '')
@@ -40,9 +46,10 @@ local function workers_of_entry(entry, counts)
       local joined, about = string.match(value, '^(%d+) (.*)$')
       local done = counts['done ' .. worker] or ''
       entry.joined = entry.joined + 1
-      if counts['lost ' .. worker] then entry.lost = entry.lost + 1 end
-      workers[#workers + 1] = {name = worker, joined = number_of(joined, 0), about = about, done = done,
-        left = number_of(counts['left ' .. worker], nil), lost = number_of(counts['lost ' .. worker], nil)}
+      local left, lost = number_of(counts['left ' .. worker], nil), number_of(counts['lost ' .. worker], nil)
+      if not left and not lost then lost = stopped_at(worker, entry.ended) end
+      if lost then entry.lost = entry.lost + 1 end
+      workers[#workers + 1] = {name = worker, joined = number_of(joined, 0), about = about, done = done, left = left, lost = lost}
     end
     if string.find(field, '^done ') then record.add_up(entry.done, value) end
   end
