@@ -26,6 +26,7 @@ class Outcome:
     :param rate: the least share of the requests that the delay allows, to the host with the most pages.
     :param begun: when the last of several crawls began: before, workers close as finished for good reason.
     :param refused: workers that were refused with a line, as they should be.
+    :param crawls: how many crawls it made.
     """
 
     faults: int
@@ -36,6 +37,7 @@ class Outcome:
     excuses: bool = True
     begun: float = 0.0
     refused: set[int] = field(default_factory=set)
+    crawls: int = 1
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Verdict:
         is none, and :param rude: how many were below :data:`POLITE`.
     :param rate: which share of the requests that the delay allows the host with the most pages was sent.
     :param history: the crawls in the spider's history, the latest first: state, and pages.
+    :param crawls: how many crawls that may be.
     :param problem: what else was not as it should be.
     :param overdue: what did not happen in time.
     :param tolerant: whether missing and repeated pages are what the scenario is to show.
@@ -81,6 +84,7 @@ class Verdict:
     least_rate: float = 0.0
     seconds: float = 0.0
     history: list[tuple[str, int]] = field(default_factory=list)
+    crawls: int = 1
     problem: str = ""
     overdue: str = ""
     tolerant: bool = False
@@ -107,16 +111,16 @@ class Verdict:
             f"{self.missing} pages are missing": self.missing and not self.tolerant,
             f"{self.missing_again} pages are missing in the next crawl": self.missing_again,
             f"the workers of the next crawl ended as {self.ended_again}": self.ended_again,
-            f"the history has {self.history}": self.history
-            and self.history[0][0] != "finished"
-            and not self.late,
+            f"the history has {self.history}": self._has_another_history,
         }
         return [complaint for complaint, holds in found.items() if holds]
 
     @property
-    def _lacks_its_end(self) -> bool:
-        """Whether all workers have ended, and the history does not have the end of the last crawl."""
-        return bool(self.history) and self.history[0][0] != "finished" and not self.late
+    def _has_another_history(self) -> bool:
+        """Whether all workers have ended, and the crawl has not one entry, as finished, in the history."""
+        if not self.history or self.late:
+            return False
+        return self.history[0][0] != "finished" or len(self.history) > self.crawls
 
     @property
     def _of_the_clock(self) -> list[str]:
@@ -178,6 +182,7 @@ def judge(name: str, arena: Arena, outcome: Outcome, tolerant: bool) -> Verdict:
         rate=round(len(longest) / sum(longest), 3) if longest else None,
         least_rate=outcome.rate,
         history=[(crawl.state, crawl.pages) for crawl in arena.history()],
+        crawls=outcome.crawls,
         problem=f"workers {broken} ended with an error" if broken else "",
         tolerant=tolerant,
     )

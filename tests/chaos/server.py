@@ -139,6 +139,23 @@ def failover_waited(arena: Arena) -> Outcome:
 
 
 @scenario(
+    "failover-finish",
+    "When Redis knows that the crawl is finished, its replica, 0.3 s behind, takes its place. Pages of the "
+    "last seconds may be repeated. The history has one entry.",
+    again=True,
+)
+def failover_finish(arena: Arena) -> Outcome:
+    standby = Standby(arena)
+    # Workers stay for a while after the finish.
+    settings = {"SCHEDULER_IDLE_BEFORE_CLOSE": 3, "FRONTIER_LEASE_TIMEOUT": 6, "FRONTIER_WAIT_REPLICAS": 1}
+    arena.crawl(pages=arena.choose(200, 1000), GRAPH_LATENCY=0.1, **settings)
+    arena.wait(lambda: arena.client.hexists("graph:meta", "finished"), "the crawl is not finished")
+    killed = standby.fail_over()
+    arena.settle()
+    return Outcome(1, crawled_again(arena, LAG, [killed]))
+
+
+@scenario(
     "failover-not-waited",
     "Like failover-waited, without FRONTIER_WAIT_REPLICAS.",
     again=True,
