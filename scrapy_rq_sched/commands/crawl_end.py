@@ -10,7 +10,7 @@ from ..codec.values import whole_of
 from ..errors import frontier_command
 from ..frontier.close_limits import MAX_PAGES
 from ..inspect import View
-from ..inspect.cause import cause_of, pages_of
+from ..inspect.cause import cause_of
 from ..inspect.comparison import Difference, earlier, in_words
 from ..inspect.crawl import Crawl
 from ..inspect.crawls import Crawls
@@ -78,9 +78,8 @@ def last_words(
     :param logs: the folder of the workers' logs.
     """
     how, advice = _how(supervisor)
-    pages = pages_of(crawl)
     last = before if before and supervisor.is_finished else crawl
-    figures = [("page", pages, pages_of(last)), ("item", crawl.items, last.items)]
+    figures = [("page", crawl.pages, last.pages), ("item", crawl.items, last.items)]
     done = ", ".join(f"{counted(now, noun)}{_than(noun, now, then)}" for noun, now, then in figures)
     if crawl.run == 0:
         done += f" on this machine, in {duration(seconds)}"
@@ -90,7 +89,7 @@ def last_words(
         done += " in less than 1 s"
     else:
         done += f" in {duration(crawl.seconds)}"
-        done += f", {rate(pages / crawl.seconds)} pages a second" if pages else ""
+        done += f", {rate(crawl.per_second)} pages a second" if crawl.pages else ""
     words = [f"The crawl of spider {crawl.spider} {how}: {done}{advice}"]
     cause = "" if advice else cause_of(crawl)
     return [*words, *([cause] if cause else []), *_problems(crawl, logs)]

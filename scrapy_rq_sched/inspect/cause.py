@@ -24,10 +24,9 @@ def is_unreachable(crawl: Crawl) -> bool:
     return not (_responses(crawl) or crawl.items) and _exceptions(crawl) > 0
 
 
-def pages_of(crawl: Crawl) -> int:
-    """Return the pages of *crawl*; 0 if no request had a response, and the counts tell why."""
-    has_none = not (_responses(crawl) or crawl.items) and any(_of_requests(crawl))
-    return 0 if has_none else crawl.pages
+def has_no_page(crawl: Crawl) -> bool:
+    """Return whether no request of *crawl* had a response, and the counts tell why: then none is a page."""
+    return not (_responses(crawl) or crawl.items) and any(_of_requests(crawl))
 
 
 def cause_of(crawl: Crawl) -> str:

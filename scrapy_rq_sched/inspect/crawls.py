@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from .. import connection
 from ..codec.values import number_of, text_of, whole_of
 from ..frontier.scripts import register
+from .cause import has_no_page
 from .crawl import Crawl, CrawledSlot, CrawlWorker, moment_of
 from .view import View
 
@@ -78,7 +80,7 @@ def parse(text: bytes | None, chart: bytes | None, prefix: str) -> Crawl | None:
     )
     counts = _counts(entry.get("done"))
     moments = [moment_of(str(point).encode("utf-8", "replace")) for point in _list(points.get("points"))]
-    return Crawl(
+    crawl = Crawl(
         run=whole_of(entry.get("run")),
         spider=str(entry.get("spider") or ""),
         key=prefix,
@@ -105,6 +107,9 @@ def parse(text: bytes | None, chart: bytes | None, prefix: str) -> Crawl | None:
         width=max(1, whole_of(points.get("width"))),
         history=[moment for moment in moments if moment is not None],
     )
+    if not has_no_page(crawl):
+        return crawl
+    return replace(crawl, pages=0, history=[moment._replace(pages=0) for moment in crawl.history])
 
 
 def counts_of(text: str) -> dict[str, int]:

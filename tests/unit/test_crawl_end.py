@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from scrapy_rq_sched.commands.crawl_text import crawl_text
 from scrapy_rq_sched.commands.output import Fields
 from scrapy_rq_sched.commands.status_text import status_text
 from scrapy_rq_sched.inspect.crawl import Crawl
+from scrapy_rq_sched.inspect.crawls import parse
 from scrapy_rq_sched.inspect.status import Status
 from scrapy_rq_sched.supervise.supervisor import START_ERROR
 
@@ -83,7 +85,11 @@ def test_errors_requests_set_aside_and_statuses_are_in_a_second_line() -> None:
 
 def test_a_crawl_without_a_response_has_no_page_and_a_cause() -> None:
     counts = {"exceptions": 6, "refused": 6, "retries": 4, "requests": 5}
-    crawl = replace(CRAWL, pages=3, items=0, errors=4, counts=counts, statuses={})
+    times = {"began": 1000 * CRAWL.began, "ended": 1000 * CRAWL.ended}
+    entry = {"run": 7, "spider": CRAWL.spider, "pages": 3, "errors": 4, "done": counts, **times}
+    crawl = parse(json.dumps(entry).encode(), b'{"points": ["1000 3 0 0 4"]}', "my shop")
+    assert crawl is not None
+    assert [moment.pages for moment in crawl.history] == [0]
     assert words(crawl) == [
         "The crawl of spider my shop is finished: 0 pages, 0 items in 20 s",
         "No page was crawled: the connection was refused",
