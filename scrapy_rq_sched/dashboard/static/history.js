@@ -12,7 +12,7 @@ export function historyTab(name) {
   const PAGE = 50;
   const to = (run) => `#/s/${encodeURIComponent(name)}/history/${run}`;
   const changed = (figure, text) => ({
-    mark: (c) => [text(c), c.differences.find((one) => one.figure === figure)?.percent],
+    mark: (c) => [text(c), c.state, c.differences.find((one) => one.figure === figure)?.percent],
     parts: (c) => {
       const change = c.differences.find((one) => one.figure === figure)?.percent;
       return h("span", {}, text(c), ENDED.includes(c.state) && change ? h("small", { class: "quiet" }, ` ${percent(change)}`) : null);
