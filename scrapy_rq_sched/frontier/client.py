@@ -214,9 +214,9 @@ class Frontier:
         if problem:
             raise refusals.to_join(problem, rest, self.keys)
         self.pools.fill()
-        texts = {name: rest.pop().decode() for name in ("other_limits", "other", "run", "unflushed")}
-        flushed, kept_for, *counts = rest
-        return Opened(bool(flushed), kept_for.decode(), *counts, **texts)
+        flushed, kept_for, *counts = rest[:-4]
+        texts = (text.decode() for text in rest[-4:])
+        return Opened(bool(flushed), kept_for.decode(), *counts, *texts)
 
     def exchange(self, batch: Batch) -> Reply:
         """Send *batch* and return the reply: one round trip, one atomic step. May be repeated.

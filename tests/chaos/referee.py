@@ -26,7 +26,6 @@ class Outcome:
     :param rate: the least share of the requests that the delay allows, to the host with the most pages.
     :param begun: when the last of several crawls began: before, workers close as finished for good reason.
     :param refused: workers that were refused with a line, as they should be.
-    :param crawls: how many crawls it made.
     """
 
     faults: int
@@ -37,7 +36,6 @@ class Outcome:
     excuses: bool = True
     begun: float = 0.0
     refused: set[int] = field(default_factory=set)
-    crawls: int = 1
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,6 @@ class Verdict:
         is none, and :param rude: how many were below :data:`POLITE`.
     :param rate: which share of the requests that the delay allows the host with the most pages was sent.
     :param history: the crawls in the spider's history, the latest first: state, and pages.
-    :param crawls: how many crawls that may be.
     :param problem: what else was not as it should be.
     :param overdue: what did not happen in time.
     :param tolerant: whether missing and repeated pages are what the scenario is to show.
@@ -84,7 +81,6 @@ class Verdict:
     least_rate: float = 0.0
     seconds: float = 0.0
     history: list[tuple[str, int]] = field(default_factory=list)
-    crawls: int = 1
     problem: str = ""
     overdue: str = ""
     tolerant: bool = False
@@ -120,7 +116,7 @@ class Verdict:
         """Whether all workers have ended, and the crawl has not one entry, as finished, in the history."""
         if not self.history or self.late:
             return False
-        return self.history[0][0] != "finished" or len(self.history) > self.crawls
+        return self.history[0][0] != "finished" or len(self.history) > 1
 
     @property
     def _of_the_clock(self) -> list[str]:
@@ -182,7 +178,6 @@ def judge(name: str, arena: Arena, outcome: Outcome, tolerant: bool) -> Verdict:
         rate=round(len(longest) / sum(longest), 3) if longest else None,
         least_rate=outcome.rate,
         history=[(crawl.state, crawl.pages) for crawl in arena.history()],
-        crawls=outcome.crawls,
         problem=f"workers {broken} ended with an error" if broken else "",
         tolerant=tolerant,
     )

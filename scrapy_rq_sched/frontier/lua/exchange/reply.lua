@@ -23,8 +23,9 @@ local function note_pages(step)
   end
   if step.pages then record.add_to_chart(step.pages) end
   local items_before, errors_before = string.match(rest, ' (%d+) (%d+)$')
-  redis.call('LPUSH', PAGES, string.format('%d %d %d %d %d %d %d %d', ten_seconds, header.pages, step.waiting, math.max(0, scraped), logged,
-    step.now % 10000, (items_before or 0) + items, (errors_before or 0) + errors))
+  redis.call('LPUSH', PAGES, string.format(
+    '%d %d %d %d %d %d %d %d', ten_seconds, header.pages, step.waiting, math.max(0, scraped), logged, step.now % 10000,
+    (items_before or 0) + items, (errors_before or 0) + errors))
   redis.call('LTRIM', PAGES, 0, 360)
 end
 
