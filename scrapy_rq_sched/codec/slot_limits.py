@@ -31,7 +31,7 @@ class SlotLimits:
 
     @property
     def is_unlimited(self) -> bool:
-        """Whether these are no limits: a jitter without a delay is none."""
+        """Whether a slot has neither a delay nor a concurrency: a jitter alone is no limit."""
         return not (self.delay or self.concurrency)
 
     def to_wire(self) -> list[float]:

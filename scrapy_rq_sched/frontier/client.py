@@ -45,7 +45,7 @@ class Opened:
     :param unflushed: why the frontier was not cleared though the worker asked for it, as
         ``lua/scripts/open.lua`` names the reason; else empty.
     :param run: the number of the crawl in the history; empty without a history.
-    :param other: a running worker with other limits of slots by default; empty if there is none.
+    :param other: a running worker with other limits of slots by default; empty if all have the same.
     :param other_limits: the limits of that worker, in words.
     """
 

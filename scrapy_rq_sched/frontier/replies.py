@@ -252,6 +252,8 @@ class Reply:
     wants_policy: bool = False
     #: The limits of a slot by default in the settings of other workers, if those differ from this worker's.
     other_limits: SlotLimits | None = None
+    #: The limits of a slot by default that are in force, if they are not of a policy like this worker's.
+    limits_in_force: SlotLimits | None = None
     #: Changes when somebody sets limits or blocks a slot.
     limits_changed: str = ""
     #: The reason with which the spider closes, if the order is to stop.
@@ -365,6 +367,7 @@ class Reply:
             last_recall=int(recalled[0]),
             wants_policy=head.get("wants_policy", False),
             other_limits=_limits(head.get("other_limits")),
+            limits_in_force=_limits(head.get("limits_in_force")),
             limits_changed=head.get("limits_changed", ""),
             stop_reason=head["stop_reason"] if head.get("stop_reason") in CLOSED_BY else "stopped",
             garbage=head.get("garbage", ""),

@@ -158,7 +158,7 @@ def welcome(session: Session, line: Line, opened: Opened) -> None:
     notices.from_before(session.frontier, opened)
     notices.weaker_guarantees(session.queue, session.dupefilter)
     if opened.other:
-        session.politeness.warn_of_worker(opened.other, opened.other_limits)
+        session.politeness.joined(opened.other, opened.other_limits)
     session.began()
 
 

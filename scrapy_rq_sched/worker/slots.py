@@ -58,6 +58,8 @@ class Politeness:
         self._learnt: set[str] = set()
         self._recalled: set[str] = set()
         self._has_warned = False
+        # Whether other workers have other limits in their settings, which are in force.
+        self._others_apply = False
         #: The same limits, as the frontier applies them.
         self.policy = self._policy()
 
@@ -105,16 +107,20 @@ class Politeness:
 
     def needs_turns(self, slot: str) -> bool:
         """Return whether the requests of *slot* may have to wait for turns that the frontier gives."""
-        return slot in self._recalled or self.of(slot) != UNLIMITED
+        return slot in self._recalled or self.of(slot) != UNLIMITED or self._may_be_limited(slot)
 
     def delays_outside(self, slot: str) -> bool:
         """Return whether requests of *slot* that do not come from the frontier may have to wait for turns."""
-        return slot in self._recalled or (self.gap_of(slot) is not None and self.of(slot).delay > 0)
+        has_delay = self.gap_of(slot) is not None and self.of(slot).delay > 0
+        return slot in self._recalled or has_delay or self._may_be_limited(slot)
 
     def counts(self, slot: str) -> bool:
         """Return whether the frontier may count the downloads of *slot*."""
-        # Without limits in this worker's settings, those of the others hold, which it does not know.
-        return not self.policy or self.of(slot).concurrency > 0
+        return not self.policy or self.of(slot).concurrency > 0 or self._may_be_limited(slot)
+
+    def _may_be_limited(self, slot: str) -> bool:
+        """Return whether other workers' settings may have limits of *slot*, and this worker's have none."""
+        return self._others_apply and self.of(slot).is_unlimited
 
     def caps(self, slots: Iterable[str]) -> dict[str, int]:
         """Return how many pages some of *slots* may have, if the settings have caps for them."""
@@ -148,22 +154,39 @@ class Politeness:
             self._recalled.clear()
         self._recalled.update(reply.recalled)
         if reply.other_limits is not None:
-            self._warn_of("the other workers", "the others have", str(reply.other_limits))
+            self._warn_of("the other workers", str(reply.other_limits), self._when_joining())
+        in_force = reply.limits_in_force
+        self._others_apply = in_force is not None
+        if in_force is not None:
+            self._warn_of(
+                "a worker that joined later", str(in_force), "the limits of the worker that joined last"
+            )
 
-    def warn_of_worker(self, worker: str, limits: str) -> None:
-        """Warn that a *worker* of the fleet has other *limits* by default, in words."""
-        self._warn_of(f"worker {worker}", "that one has", limits)
+    def joined(self, other: str, limits: str) -> None:
+        """Note that this worker joins another one, with other *limits* by default, in words."""
+        self._others_apply = True
+        self._warn_of(f"worker {other}", limits, self._when_joining())
 
-    def _warn_of(self, others: str, have: str, limits: str) -> None:
+    def _when_joining(self) -> str:
+        """Return which limits apply when a worker with these settings joins, in words."""
+        if not self.policy:
+            return "the limits of the others"
+        if self.policy.default.is_unlimited:
+            return "this worker's limits of the slots that it names, and else those of the others"
+        return "this worker's limits, because it joined last"
+
+    def _warn_of(self, others: str, limits: str, kept: str) -> None:
         if self._has_warned:
             return
         self._has_warned = True
+        its = str(self.policy.default)
         logger.warning(
-            "The limits of slots in this worker's settings are not those of %s (by default %s; %s %s). All "
-            "workers keep %s. Give all workers the same DOWNLOAD_DELAY, DOWNLOAD_SLOTS, FRONTIER_SLOTS and "
+            "The limits of slots in this worker's settings are not those of %s (%s). All workers keep %s. "
+            "Give all workers the same DOWNLOAD_DELAY, DOWNLOAD_SLOTS, FRONTIER_SLOTS and "
             "FRONTIER_FLEET_LIMITS",
-            *(others, self.policy.default, have, limits),
-            "this worker's limits, because it joined last" if self.policy else "the limits of the others",
+            others,
+            f"by default {its} here, {limits} there" if its != limits else "other slots by name",
+            kept,
         )
 
     def _policy(self) -> SlotPolicy:

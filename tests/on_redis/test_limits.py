@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from itertools import pairwise
 from typing import Any
@@ -434,6 +435,67 @@ def test_the_limits_of_the_worker_that_joined_last_apply(join: Join, slots: Slot
     take(first)
     assert by_name(slots)["a"].delay == 3
     assert first.say().other_limits is None
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"named": {"b": SlotLimits(delay=7)}},
+        {"patterns": {"b*": SlotLimits(delay=7)}},
+        {"named": {"b": SlotLimits(concurrency=3)}, "slots": SlotLimits(jitter=0.5)},
+    ],
+    ids=str,
+)
+def test_a_worker_with_limits_of_another_slot_only_leaves_the_limits_of_the_others(
+    join: Join, slots: Slots, bounds: dict[str, Any]
+) -> None:
+    first = join("first", bounds={**DELAY, "named": {"c": SlotLimits(delay=20)}})
+    for slot in "abcde":
+        push(first, slot, 2)
+    before = {slot: its for slot, its in by_name(slots).items() if slot != "b"}
+    for n in range(2):
+        last = join(f"last{n}", bounds=bounds)
+        last.say()
+        assert {slot: its for slot, its in by_name(slots).items() if slot != "b"} == before
+        assert (before["a"].delay, before["c"].delay) == (10, 20)
+        assert (by_name(slots)["b"].delay, by_name(slots)["b"].concurrency) in [(7, 0), (10, 3)]
+        last.frontier.leave(True, False)
+    assert {slot: its for slot, its in by_name(slots).items() if slot != "b"} == before
+
+
+def test_patterns_of_several_workers_apply_together_once_each(join: Join, server: redis.Redis) -> None:
+    join("first", bounds={"patterns": {"a*": SlotLimits(delay=1), "c*": SlotLimits(delay=3)}}).say()
+    for n in range(3):
+        join(f"b{n}", bounds={"patterns": {"b*": SlotLimits(delay=2), "c*": SlotLimits(delay=9)}}).say()
+        join(f"d{n}", bounds={"patterns": {"d*": SlotLimits(delay=4)}}).say()
+    patterns = json.loads(server.hget("s:meta", "slot_patterns"))
+    assert {glob: delay for glob, _, delay, _, _ in patterns} == {"a*": 1e3, "b*": 2e3, "c*": 9e3, "d*": 4e3}
+    assert len(patterns) == 4
+
+
+def test_workers_hear_which_limits_apply_unless_their_own_do(join: Join) -> None:
+    without = join("without")
+    assert without.say().limits_in_force is None
+    first = join("first", bounds=DELAY)
+    assert first.say().limits_in_force is None
+    assert without.say().limits_in_force == DELAY["slots"]
+    last = join("last", bounds={"named": {"b": SlotLimits(delay=7)}})
+    assert [its.say().limits_in_force for its in (last, first, without)] == [DELAY["slots"]] * 3
+    again = join("again", bounds=DELAY)
+    assert [its.say().limits_in_force for its in (again, first)] == [None] * 2
+
+
+def test_the_others_give_back_their_requests_when_a_worker_with_other_limits_joins(join: Join) -> None:
+    first = join("first")
+    push(first, "a", 2)
+    before = first.say().limits_changed
+    join("second").say()
+    assert first.say().limits_changed == before
+    join("last", bounds=DELAY).say()
+    since = first.say().limits_changed
+    assert since != before
+    join("alike", bounds=DELAY).say()
+    assert first.say().limits_changed == since
 
 
 def test_a_worker_without_limits_hears_once_that_the_others_have_some(join: Join) -> None:

@@ -74,6 +74,19 @@ def test_pages_and_files_of_one_host_keep_its_delay_together(fleet: Fleet, tmp_p
     assert least_gap(fleet) >= 0.95 * 0.3
 
 
+@pytest.mark.parametrize("of_another_host", [{}, {"FRONTIER_SLOTS": '{"other.test": {"delay": 1}}'}], ids=str)
+def test_files_of_a_worker_without_a_delay_keep_that_of_the_others(
+    fleet: Fleet, of_another_host: dict[str, Any], tmp_path: Path
+) -> None:
+    with site("", 0, {}, address="0.0.0.0") as (url, asked):
+        start(fleet, url, tmp_path, 1, "filesbeside", DOWNLOAD_DELAY=0.3)
+        wait_until(lambda: fleet.events("sent"))
+        start(fleet, url, tmp_path, 1, "filesbeside", DOWNLOAD_DELAY=0, **of_another_host)
+        fleet.wait()
+    assert len({one.path for one in asked}) == len(asked) == 4 * PAGES + PAGES // 2
+    assert least_gap(fleet) >= 0.95 * 0.3
+
+
 def test_files_of_a_dead_host_hold_up_no_pages(fleet: Fleet, tmp_path: Path) -> None:
     with site("", 0, {}, address="0.0.0.0") as (url, _):
         start(fleet, url, tmp_path, 2, "deadfiles", DOWNLOAD_DELAY=0.1, CONCURRENT_REQUESTS=4)

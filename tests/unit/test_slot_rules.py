@@ -237,3 +237,22 @@ def test_a_slot_with_a_concurrency_that_was_set_keeps_the_delay_of_each_worker()
     assert polite.gap_of("a") is None
     polite.take_reply(Reply("1", limits={"a": SlotLimits(delay=3)}, with_delay=frozenset({"a"})))
     assert polite.gap_of("a") == 3
+
+
+@pytest.mark.parametrize("others", [{}, {"b": SlotLimits(delay=1)}], ids=str)
+def test_a_slot_without_limits_here_needs_turns_while_the_limits_of_others_are_in_force(
+    others: dict[str, SlotLimits],
+) -> None:
+    polite = Politeness(UNLIMITED, others, fleet=frozenset({"delay"}))
+
+    def waits() -> set[bool]:
+        return {polite.needs_turns("a"), polite.delays_outside("a")}
+
+    assert waits() == {False}
+    polite.joined("other", "delay 2 s")
+    assert waits() == {True}
+    polite.take_reply(Reply("1"))
+    assert waits() == {False}
+    polite.take_reply(Reply("1", limits_in_force=SlotLimits(delay=2)))
+    assert waits() == {True}
+    assert polite.counts("a")

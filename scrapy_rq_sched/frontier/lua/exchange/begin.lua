@@ -32,7 +32,7 @@ function begin.new()
     made = false, has_rare = false, full_memory = false, repeated = false, rewound = false, over = false, lost = '',
     duplicates = false, stored = 0, full = '', kept = 0, remembered = false, busy = false, dead = false, returned = 0,
     workers = 0, bytes = 0, passed_over = 0, dropped = 0, leases = {}, is_limited = false, has_policy = false,
-    wants_policy = false, other_limits = false, named_slots = 0, why = nil, limits_sent = nil, given = nil, ask_at = nil,
+    wants_policy = false, other_limits = false, limits_in_force = false, named_slots = 0, why = nil, limits_sent = nil, given = nil, ask_at = nil,
     given_outside = nil, ask_outside_at = nil, refused_outside = nil,
     backed_off = nil, freed = nil, given_up = 0, unmet = nil, let_go = 0, looked_at = 0, group_news = nil, groups_finished = nil,
     has_pools = false, offers = nil, pool_items = nil, own_items = nil, lacks_item = nil, wants_pools = nil, retired_items = nil,

@@ -120,6 +120,7 @@ local function reply(step)
     later = later, next_parked = next_parked, why = why,
     limits = step.limits_sent, slots = n_slots,
     wants_policy = step.wants_policy or nil, other_limits = step.other_limits or nil,
+    limits_in_force = step.limits_in_force or nil,
     owner = in_vain and owner_of_the_slot(step, n_slots) or nil,
     limits_changed = step.meta.limits_changed or nil, given = step.given, given_outside = step.given_outside,
     ask_outside_at = step.ask_outside_at, refused_outside = step.refused_outside, ask_at = step.ask_at,

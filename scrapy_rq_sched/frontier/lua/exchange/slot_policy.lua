@@ -5,11 +5,14 @@
 -- slot_policy.all: the limits of all slots, for limits.of()
 --
 -- step: wants_policy: the frontier does not know the limits in this worker's settings, and until it does, it hands out
---   nothing that may have limits; other_limits: the default limits of other workers with other settings, as text
+--   nothing that may have limits; other_limits: the default limits of other workers with other settings, as text;
+--   limits_in_force: the default limits in force, as text, if the policy in force is not this worker's
 local slot_policy = {}
 -- The form of META's field rules: the name of a policy, in which there are the number of its names and the length of its
--- patterns; or a number that an older version of this package has written. And of the field slot_default.
-local POLICY, VERSION, DEFAULT = '^p%x+%.(%d+)%.(%d+)$', '^%d+$', '^(%S+) (%S+) (%S+)$'
+-- patterns; or a number that an older version of this package has written. MERGED is at its end if the policy also has limits
+-- of other workers. And of the field slot_default.
+local POLICY, VERSION, DEFAULT = '^p%x+%.(%d+)%.(%d+)%+?$', '^%d+$', '^(%S+) (%S+) (%S+)$'
+local MERGED = '+'
 at_begin(function()
   -- stays: with FRONTIER_ORDER = 'priority', or if spiders share the slots, no slot is left to the worker that had it last.
   -- leaves: this worker does not keep up, and leaves the slots that it had last to the others.
@@ -35,12 +38,54 @@ local function store_named(named, rules)
   end)
 end
 
+-- Add the limits of the slots that the policy in force names, unless *named* has others for them. A slot that has no delay in
+-- *named* keeps that in force.
+local function add_named(named, rules, delay, jitter)
+  local fields, before = redis.call('HGETALL', SLOT_LIMITS), {}
+  for i = 1, #fields, 2 do
+    local its_delay, its_jitter, concurrency, its_rules = string.match(fields[i + 1], '^(%S+) (%S+) (%S+) (%S+)$')
+    if its_rules == rules then
+      before[fields[i]] = {number_of(its_delay, 0), number_of(its_jitter, 0), number_of(concurrency, 0)}
+    end
+  end
+  for slot, its in pairs(named) do
+    local had = before[slot] or {delay, jitter}
+    if its[1] == 0 then its[1], its[2] = had[1], had[2] end
+  end
+  for slot, its in pairs(before) do named[slot] = named[slot] or its end
+end
+
+-- -> *patterns* and after them those in force of other globs, as text; nil if there are none. A pattern without a delay gets
+-- the one by default.
+local function with_former_patterns(patterns, delay, jitter)
+  local is_read, before = pcall(cjson.decode, redis.call('HGET', META, 'slot_patterns') or '')
+  if not is_read or type(before) ~= 'table' then return patterns end
+  local all, known = patterns and cjson.decode(patterns) or {}, {}
+  for _, pattern in ipairs(all) do
+    known[pattern[1]] = true
+    if pattern[3] == 0 then pattern[3], pattern[4] = delay, jitter end
+  end
+  for _, pattern in ipairs(before) do
+    if type(pattern) == 'table' and not known[pattern[1]] then all[#all + 1] = pattern end
+  end
+  return #all > 0 and cjson.encode(all) or nil
+end
+
 -- Store the limits in the settings of a worker. If the settings of several workers differ, those of the worker that joined
--- last apply.
-local function store_policy(step, policy)
+-- last apply. If it has no limits by default, only to the slots that it names: the others keep those in force.
+local function store_policy(step, policy, known)
   local meta, its = step.meta, policy.default
-  local had_limits = slots.is_limit(meta.slot_default)
-  meta.rules, meta.slot_default = header.slot_policy, string.format('%.17g %.17g %d', its[1], its[2], its[3])
+  local had_limits, has_others = slots.is_limit(meta.slot_default), redis.call('ZCARD', WORKERS) > 1
+  local default = string.format('%.17g %.17g %d', its[1], its[2], its[3])
+  meta.rules = header.slot_policy
+  if has_others and known and string.find(known, POLICY) and not slots.is_limit(default) then
+    default, meta.rules = meta.slot_default, header.slot_policy .. MERGED
+    local delay, jitter = string.match(default, DEFAULT)
+    delay, jitter = number_of(delay, 0), number_of(jitter, 0)
+    policy.named, policy.patterns = policy.named or {}, with_former_patterns(policy.patterns, delay, jitter)
+    add_named(policy.named, known, delay, jitter)
+  end
+  meta.slot_default = default
   local fields = {'rules', meta.rules, 'slot_default', meta.slot_default}
   -- Slots keep blocks, turns and downloads when the limits in the settings go.
   local keeps = had_limits and not slots.is_limit(meta.slot_default) or redis.call('EXISTS', SLOTS_BLOCKED) == 1
@@ -53,6 +98,11 @@ local function store_policy(step, policy)
   else
     redis.call('HDEL', META, 'slot_patterns')
   end
+  -- The workers that are there give back the requests that they have not begun, which may have to wait now.
+  if has_others and header.exchange == 1 then
+    meta.limits_changed = exact_time()
+    fields[#fields + 1], fields[#fields + 2] = 'limits_changed', meta.limits_changed
+  end
   redis.call('HSET', META, unpack(fields))
   if policy.named then store_named(policy.named, meta.rules) end
 end
@@ -64,7 +114,10 @@ local function policy_in_force(step)
   if string.find(rules, VERSION) then return rules end
   local names, length = string.match(rules, POLICY)
   if not names or step.named_slots < tonumber(names) then return nil end
-  if length ~= '0' and redis.call('HSTRLEN', META, 'slot_patterns') ~= tonumber(length) then return nil end
+  if length ~= '0' then
+    local length_now, is_merged = redis.call('HSTRLEN', META, 'slot_patterns'), string.sub(rules, -1) == MERGED
+    if length_now == 0 or length_now ~= tonumber(length) and not is_merged then return nil end
+  end
   return rules
 end
 
@@ -75,12 +128,13 @@ local function compare(step)
   local differs = known and known ~= header.slot_policy and string.find(known, POLICY)
   if differs and (header.limits or header.exchange == 1) then step.other_limits = meta.slot_default end
   if header.limits and known ~= header.slot_policy and not step.over then
-    store_policy(step, header.limits)
+    store_policy(step, header.limits, known)
   elseif header.slot_policy and not known and not step.over then
     -- A request may begin only within its limits, and somebody has removed these.
     step.wants_policy, step.want = true, 0
     header.asks, header.outside = header.asks and {}, header.outside and {}
   end
+  if meta.rules and meta.rules ~= header.slot_policy then step.limits_in_force = meta.slot_default end
 end
 
 -- Learn the limits of slots, and store those of the worker.
