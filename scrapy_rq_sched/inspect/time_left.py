@@ -66,6 +66,9 @@ def _slowest(view: View) -> list[str]:
 
 
 def _seconds(slot: SlotStatus) -> float:
-    """Return how many seconds the waiting requests of *slot* take at least."""
+    """Return how many seconds it takes at least until the last request of *slot* begins."""
     delay = slot.delay or 0.0
-    return max(slot.blocked_for, slot.next_in if math.isfinite(slot.next_in) else 0.0) + slot.waiting * delay
+    return (
+        max(slot.blocked_for, slot.next_in if math.isfinite(slot.next_in) else 0.0)
+        + max(0, slot.waiting - 1) * delay
+    )

@@ -344,7 +344,8 @@ class Table:
     counts = Key(
         "{meta}:counts",
         ("hash",),
-        "the record of the crawl under way: its number in the history (`run`), its settings, and for each "
+        "the record of the crawl under way: its number in the history and when this record began (`run`), "
+        "when the last worker joined (`came`), its settings, and for each "
         "worker when it joined, when and how it ended, and what it has done",
         Use.DERIVED,
     )

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scrapy import Request
@@ -58,8 +59,7 @@ class Record(Part):
 
     :param requests: the ledger, which notes what became of each request.
     :param outcomes: of how many requests Redis keeps the outcome; 0: of none.
-    :param stores_items: whether items are stored with the release of their page, so that those of a page that
-        is set aside do not count.
+    :param stores_items: whether items are stored with the release of their page: Redis counts these.
     :ivar stats: Scrapy's statistics collector; None if there are no statistics.
     :ivar worker: the digest of this worker's name.
     :ivar closing: whether the spider closes, so that a report must not wait.
@@ -74,8 +74,10 @@ class Record(Part):
         self.closing = False
         self._scraped = self._errors = 0
         self._slots: dict[str, list[float]] = {}
+        # What the downloads of robots.txt are among the sums.
+        self._robots: Counter[str] = Counter()
         self._outcomes = bytearray()
-        # The number of the crawl in the history; empty until Redis has told it.
+        # The name of the crawl's record; empty until Redis has sent it.
         self._run = ""
         # The sums at the beginning of the crawl, at the last report, and at the last one that Redis has.
         self._before: Mapping[str, int] = {}
@@ -85,7 +87,7 @@ class Record(Part):
         self._must_repeat = False
 
     def joined(self, run: str) -> None:
-        """Note the number of the crawl that this worker has joined; empty if it is unknown."""
+        """Note the name of the record of the crawl that this worker has joined; empty if it is unknown."""
         self._run = run
 
     # -- what becomes of requests ------------------------------------------------------------------
@@ -94,6 +96,8 @@ class Record(Part):
         """Note a response."""
         if (entry := self._requests.find(request)) is not None:
             entry.outcome = status
+        elif _is_robots(request):
+            self._count_robots(request, ("responses", str(status)))
         if slot and (slot in self._slots or len(self._slots) < SLOTS_REMEMBERED):
             sums = self._slots.setdefault(slot, [0, 0.0])
             sums[0] += 1
@@ -101,8 +105,16 @@ class Record(Part):
 
     def raised(self, request: Request, exception: Exception) -> None:
         """Note an exception of a download."""
+        ending = ending_of(exception)
         if (entry := self._requests.find(request)) is not None:
-            entry.outcome = ending_of(exception)
+            entry.outcome = ending
+        elif _is_robots(request):
+            self._count_robots(request, ("exceptions", _ENDINGS.get(ending, "")))
+
+    def _count_robots(self, request: Request, names: Iterable[str]) -> None:
+        """Count a download of robots.txt that has ended: Scrapy does not count its retries."""
+        is_repeated = bool(request.meta.get("retry_times"))
+        self._robots.update((*names, *(("requests", "retries") if is_repeated else ())))
 
     def callback_raised(self, request: Request | None) -> None:
         """Note an exception of a callback."""
@@ -111,6 +123,8 @@ class Record(Part):
 
     def scraped(self, request: Request | None) -> None:
         """Count an item: with its page, if it belongs to one that is not finished."""
+        if self._stores_items:
+            return
         entry = None if request is None else self._requests.find(request)
         if entry is None:
             self._scraped += 1
@@ -119,12 +133,10 @@ class Record(Part):
 
     def finished(self, entry: Entry) -> None:
         """Note that a request is finished."""
-        is_set_aside = entry.failure is not None
-        if not (is_set_aside and self._stores_items):
-            self._scraped += entry.scraped
+        self._scraped += entry.scraped
         if self._most_outcomes and len(self._outcomes) < SIZE * self._most_outcomes:
             digest, code = url_digest(entry.request.url), entry.outcome or Ending.UNKNOWN
-            flags = entry.has_raised, is_set_aside
+            flags = entry.has_raised, entry.failure is not None
             self._outcomes += Outcome(digest, self.worker, int(time.time()), code, *flags).to_wire()
 
     # -- the exchange ------------------------------------------------------------------------------
@@ -139,7 +151,8 @@ class Record(Part):
         now = time.monotonic()
         if now < self._due and not self.closing and len(self._outcomes) < SIZE * MOST_OUTCOMES:
             return
-        sums = sums_of(stats)
+        first = _number(stats.get("robotstxt/request_count"))
+        sums = sums_of(stats, self._robots + Counter(requests=first))
         reports_slots = self._slots and (now >= self._slots_due or self.closing)
         if sums == self._known and not (reports_slots or self._outcomes or self._must_repeat):
             return
@@ -187,22 +200,36 @@ def own_stats(stats: Any) -> Mapping[str, Any]:
     return own or {}
 
 
-def sums_of(stats: Mapping[str, Any]) -> dict[str, int]:
-    """Return the sums that the record has; of the statuses of responses each by its number."""
+def sums_of(stats: Mapping[str, Any], of_robots: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Return the sums that the record has; of the statuses of responses each by its number.
+
+    :param of_robots: those of robots.txt, which are left out; None: as far as the statistics have them.
+    """
     sums = {name: _number(stats[key]) for key, name in _SUMS.items() if key in stats}
-    for key, name in _OF_ROBOTS.items():
-        if key in stats and name in sums:
-            sums[name] -= _number(stats[key])
     # A spider's statistics may have names and values of any type.
     for key in (key for key in list(stats) if isinstance(key, str)):
         if key.startswith(_STATUS):
             status = key.removeprefix(_STATUS)
-            sums[status] = _number(stats[key]) - _number(stats.get(_ROBOTS_STATUS + status))
+            sums[status] = _number(stats[key])
         elif key.startswith(_EXCEPTION):
             kind = _ENDINGS.get(ending_named([key.rpartition(".")[2]]))
             if kind is not None:
                 sums[kind] = sums.get(kind, 0) + _number(stats[key])
+    for name, count in (_robots_in(stats) if of_robots is None else of_robots).items():
+        if name in sums:
+            sums[name] -= count
     return sums
+
+
+def _robots_in(stats: Mapping[str, Any]) -> dict[str, int]:
+    found = {name: _number(stats[key]) for key, name in _OF_ROBOTS.items() if key in stats}
+    for key in (key for key in list(stats) if isinstance(key, str) and key.startswith(_ROBOTS_STATUS)):
+        found[key.removeprefix(_ROBOTS_STATUS)] = _number(stats[key])
+    return found
+
+
+def _is_robots(request: Request) -> bool:
+    return request.url.endswith("/robots.txt")
 
 
 def _number(value: Any) -> int:

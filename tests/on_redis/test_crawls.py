@@ -134,6 +134,76 @@ def test_the_record_of_a_finished_crawl_is_removed(start: Start, server: redis.R
     assert 0 < server.ttl(keys.crawls) <= 90 * 86400
 
 
+def test_a_crawl_that_lasts_longer_than_the_history_is_kept_keeps_its_number(
+    start: Start, history: History, server: redis.Redis, keys: Keys
+) -> None:
+    for n in range(3):
+        worker = start(f"before{n}")
+        crawl(worker, 1)
+        finish(worker)
+    worker = start("one")
+    crawl(worker, 1)
+    server.delete(keys.crawls)  # as Redis does it when the time is over
+    finish(worker)
+    assert [one.run for one in history()] == [4]
+    worker = start("after")
+    crawl(worker, 1)
+    finish(worker)
+    assert [one.run for one in history()] == [5, 4]
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_crawl_that_is_cleared_ended_with_its_last_workers(
+    start: Start, history: History, view: Callable[[], View], goes_on: bool, server: redis.Redis, keys: Keys
+) -> None:
+    worker = start("one")
+    crawl(worker, 1)
+    worker.push("left over")
+    worker.frontier.leave(finished=False, persist=False)
+    (stopped,) = history()
+    if goes_on:
+        start("two").say()
+        server.zrem(keys.workers, "two")  # killed, and found dead by another one
+    clear(view(), force=True)
+    (cleared,) = history()
+    assert cleared.state == "cleared"
+    assert (cleared.ended > stopped.ended) == goes_on
+
+
+def test_counts_of_before_redis_lost_the_first_crawl_do_not_count(start: Start, server: redis.Redis) -> None:
+    worker = start("one")
+    crawl(worker, 3)
+    run = worker.say(in_hand=0, counts="requests=0").run
+    worker.say(in_hand=0, counts="responses=3", run=run)
+    server.flushall()
+    worker.say(in_hand=1)
+    again = worker.say(in_hand=0, counts="responses=3", run=run).run
+    assert again.partition(":")[0] == run.partition(":")[0] == "1"
+    assert again != run
+
+
+def test_a_worker_that_leaves_before_any_request_leaves_no_entry(start: Start, history: History) -> None:
+    for n in range(2):
+        start(f"{n}").frontier.leave(finished=False, persist=False)
+    assert history() == []
+    worker = start("one")
+    crawl(worker, 1)
+    finish(worker)
+    assert [one.run for one in history()] == [1]
+
+
+def test_a_crawl_that_begins_without_a_history_has_no_entry_in_one_that_comes_later(
+    start: Start, history: History, server: redis.Redis, keys: Keys
+) -> None:
+    worker = start("one", history=0)
+    crawl(worker, 1)
+    start("two", history=100)
+    start("two").frontier.leave(finished=False, persist=False)
+    finish(worker)
+    assert history() == []
+    assert not server.exists(keys.crawls)
+
+
 def test_a_crawl_that_goes_on_after_a_stop_has_one_entry(start: Start, history: History) -> None:
     worker = start("one")
     crawl(worker, 2, scraped=2)

@@ -106,6 +106,33 @@ def test_the_items_of_a_late_worker_that_are_refused_do_not_count(join: Join, se
     assert sum(int(entry[3]) for entry in entries) == len(listed(server, late)) == 2
 
 
+def counted_items(server: redis.Redis, worker: Client) -> int:
+    """Return how many items the frontier has counted."""
+    entries = [entry.split() for entry in server.lrange(worker.frontier.keys.pages, 0, -1)]
+    return sum(int(entry[3]) for entry in entries)
+
+
+def test_parts_of_a_page_count_when_the_page_is_released(join: Join, server: redis.Redis) -> None:
+    late, other = join("late", lease=0.2, bounds={"items": "list"}), join("other", bounds={"items": "list"})
+    (lease,) = take(late)
+    late.say(begun=lease.name, item_groups=[part(lease, "a", "b")])
+    wait_until(lambda: other.say().returned)
+    (taken,) = other.take(1)
+    other.say(item_groups=[part(taken, "a", "b")])
+    assert counted_items(server, other) == 0
+    finish(other, last(taken, "c"), pages=1)
+    finish(late, last(lease, "c"), pages=1)
+    assert counted_items(server, other) == len(listed(server, other)) == 3
+
+
+def test_items_of_start_that_another_worker_has_yielded_do_not_count(join: Join, server: redis.Redis) -> None:
+    one, other = join("one", bounds={"items": "list"}), join("other", bounds={"items": "list"})
+    group = ItemGroup((b"a",), mark="item:a#1")
+    one.say(item_groups=[group])
+    other.say(item_groups=[group])
+    assert counted_items(server, one) == len(listed(server, one)) == 1
+
+
 def test_a_late_release_without_items_still_marks_a_page_as_done(join: Join) -> None:
     late, other = join("late", lease=0.2, bounds={"items": "list"}), join("other", bounds={"items": "list"})
     (lease,) = take(late)

@@ -36,7 +36,7 @@ function begin.new()
     given_outside = nil, ask_outside_at = nil, refused_outside = nil,
     backed_off = nil, freed = nil, given_up = 0, unmet = nil, let_go = 0, looked_at = 0, group_news = nil, groups_finished = nil,
     has_pools = false, offers = nil, pool_items = nil, own_items = nil, lacks_item = nil, wants_pools = nil, retired_items = nil,
-    has_items = false, with_items = false, items = nil, no_items = nil, refused = 0, unmoved = nil, run = nil,
+    has_items = false, with_items = false, items = nil, no_items = nil, released = 0, unmoved = nil, run = nil,
   }
 end
 

@@ -7,8 +7,8 @@
 --   to: a number: the place of its lease among the finished ones; text: its lease, which is not finished yet; 0: no lease
 --   page: a text that is the same for each delivery of the page; '' if it has no lease
 --   mark: for an item of start(), which each worker yields: only one of them is stored
--- step: with_items: the finished leases that have items; items: how many were stored, nil if this exchange had none;
---   refused: how many were not, because another worker stores or has stored those of the same page;
+-- step: with_items: the finished leases that have items; items: how many were taken, nil if this exchange had none;
+--   released: how many are stored with the releases of this exchange, also of parts that were taken before;
 --   no_items: '', or why there is no room for items: 'memory', 'bound', 'feed'. Then their leases are not released;
 --   unmoved: 'more' if the next exchange can move more items of released parts, 'bound' if there is no room for them
 local page_items = {}
@@ -35,17 +35,12 @@ local function text_of(step, page, lease)
   return page .. '.' .. times .. '.' .. string.sub(redis.sha1hex(request), 1, 10)
 end
 
-local function refuse(step, n)
-  step.refused = step.refused + n
-  return 0
-end
-
 -- Store the items of one page. -> how many
 local function store_page(step, group, first, last, number)
   local n, to, url, text, mark = unpack(group)
   local has_parts = step.meta.item_parts
   if type(to) == 'string' then
-    if redis.call('HEXISTS', step.held, to) == 0 then return refuse(step, n) end
+    if redis.call('HEXISTS', step.held, to) == 0 then return 0 end
     items.keep(step.worker, to, ARGV, first, last)
     step.meta.item_parts = '1'
     return n
@@ -55,16 +50,16 @@ local function store_page(step, group, first, last, number)
     lease = ARGV[header.first.finished + to]
     -- A late worker's items are refused with its lease. And children come before the parent.
     if (header.after and header.after[to] or 0) > step.stored then return 0 end
-    if redis.call('HEXISTS', step.held, lease) == 0 then return refuse(step, n) end
+    if redis.call('HEXISTS', step.held, lease) == 0 then return 0 end
   elseif not is_first(step, mark) then
-    return refuse(step, n)
+    return 0
   end
   local page = {kind = header.items_as, feed = header.feed, worker = step.worker, url = url or '', id = ''}
   if header.feed or header.items_as == 'stream' then
     text = text ~= '' and text_of(step, text, lease) or step.worker .. '-' .. lease
     page.id = string.format('%.0f-%s', number_of(step.meta.began, 0), text)
   end
-  items.release(step.worker .. '/' .. lease, page, ARGV, first, last, has_parts)
+  step.released = step.released + items.release(step.worker .. '/' .. lease, page, ARGV, first, last, has_parts)
   return n
 end
 

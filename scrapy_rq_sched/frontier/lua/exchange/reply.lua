@@ -4,12 +4,17 @@
 -- How many exchanges of a worker, whose requests wait for items, look once for uses of items that have ended.
 local CHECKED = 64
 
+-- -> how many items to count: those that Redis stores, or else those that the worker has scraped
+local function items_of(step)
+  return (header.items_as or header.feed) and step.released or header.scraped or 0
+end
+
 -- Add the finished pages, their items and the errors to the latest ten seconds, at the head of the list. The time for this
 -- does not grow with the crawl.
-local function note_pages(step)
+local function note_pages(step, scraped)
   local second = math.floor(step.now / 1000)
   local ten_seconds = second - second % 10
-  local scraped, logged = (header.scraped or 0) - step.refused, header.errors or 0
+  local logged = header.errors or 0
   local latest, pages, items, errors, rest = string.match(step.pages or '', '^(%d+) (%d+) %d+ (%d+) (%d+)(.*)$')
   if not latest then
     -- A worker of an older version has written it.
@@ -18,13 +23,13 @@ local function note_pages(step)
   end
   if tonumber(latest) == ten_seconds then
     redis.call('LSET', PAGES, 0, string.format(
-      '%s %d %d %d %d%s', latest, pages + header.pages, step.waiting, math.max(0, items + scraped), errors + logged, rest))
+      '%s %d %d %d %d%s', latest, pages + header.pages, step.waiting, items + scraped, errors + logged, rest))
     return
   end
   if step.pages then record.add_to_chart(step.pages) end
   local items_before, errors_before = string.match(rest, ' (%d+) (%d+)$')
   redis.call('LPUSH', PAGES, string.format(
-    '%d %d %d %d %d %d %d %d', ten_seconds, header.pages, step.waiting, math.max(0, scraped), logged, step.now % 10000,
+    '%d %d %d %d %d %d %d %d', ten_seconds, header.pages, step.waiting, scraped, logged, step.now % 10000,
     (items_before or 0) + items, (errors_before or 0) + errors))
   redis.call('LTRIM', PAGES, 0, 360)
 end
@@ -33,7 +38,8 @@ local function note(step, finished)
   if step.over then return in_slots.write() end
   local is_new = step.made and not step.repeated
   local counts = is_new and header.pages > 0
-  if counts or is_new and (header.scraped or header.errors) then note_pages(step) end
+  local scraped = items_of(step)
+  if counts or is_new and (scraped > 0 or header.errors) then note_pages(step, scraped) end
   local fields = {
     'waiting', whole(step.waiting), 'seen', whole(step.seen),
     'pages', whole(number_of(step.meta.pages, 0) + (counts and header.pages or 0)),

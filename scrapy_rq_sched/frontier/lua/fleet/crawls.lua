@@ -67,7 +67,7 @@ function crawls.compose(state, reason, now)
   latest = type(latest) == 'string' and latest or ''
   local items, errors, items_before, errors_before = string.match(latest, '^%d+ %d+ %d+ (%d+) (%d+) %d+ (%d+) (%d+)$')
   local entry = {
-    v = 1, run = number_of(counts.run, 0), spider = known[2] or nil, state = state, reason = reason,
+    v = 1, run = record.number(counts.run), spider = known[2] or nil, state = state, reason = reason,
     began = number_of(counts.began, 0), ended = now,
     pages = number_of(known[1], 0), items = number_of(items, 0) + number_of(items_before, 0),
     errors = number_of(errors, 0) + number_of(errors_before, 0),
@@ -100,12 +100,18 @@ end
 function crawls.write(state, reason, now)
   local most, age = record.limits()
   local entry, chart = crawls.compose(state, reason, now)
-  if not entry or most == 0 then return nil end
+  -- A crawl that began without a history has no number.
+  if not entry or most == 0 or entry.run == 0 then return nil end
   if state == 'cleared' then
-    -- If its workers had left before, it ended then.
+    -- If its workers had left before, and no other has joined since, it ended then.
     local before = redis.call('HGET', CRAWLS, whole(entry.run)) or ''
     local stopped = string.find(before, '"state":"stopped"', 1, true) and string.match(before, '"ended":(%d+)')
-    entry.ended = number_of(stopped, entry.ended)
+    stopped = number_of(stopped, 0)
+    if stopped > number_of(redis.call('HGET', COUNTS, 'came'), 0) then entry.ended = stopped end
+  end
+  -- A crawl may last longer than the history is kept.
+  if redis.call('HSETNX', CRAWLS, 'last', whole(entry.run)) == 1 then
+    redis.call('HSET', CRAWLS, 'oldest', whole(entry.run))
   end
   redis.call('HSET', CRAWLS, whole(entry.run), cjson.encode(entry), whole(entry.run) .. ' chart', cjson.encode(chart))
   redis.call('EXPIRE', CRAWLS, age)

@@ -2,8 +2,8 @@
 -- The record of the crawl under way: the counts of its workers and slots, and its chart. fleet/crawls.lua makes its entry in
 -- the history of it.
 --
--- COUNTS, a hash: run: the number of the crawl; began: when it began; settings: those that matter, in JSON; folded, folded_lost,
---   done: of workers that are gone, how many there were, how many of these died, and what they did together; for each other
+-- COUNTS, a hash: run: the number of the crawl, ':' and when its record began, which no other record has; began: when the crawl began;
+--   came: when the last worker joined; settings: those that matter, in JSON; folded, folded_lost, done: of workers that are gone, how many there were, how many of these died, and what they did together; for each other
 --   worker
 --   'joined <worker>': '<time> <its description>', 'left <worker>' or 'lost <worker>': the time, 'done <worker>': what it
 --   has done, as '<name>=<number> …'; 'aside <reason>': how many requests were set aside; returned: how many begun requests
@@ -36,7 +36,7 @@ function record.limits()
   return number_of(most, KEPT), math.min(number_of(age, FOR), LONGEST), number_of(share, SHARE)
 end
 
--- Begin the record of a crawl. -> its number, which is 0 if there is no history
+-- Begin the record of a crawl. -> its name, with the number 0 if there is no history
 function record.begin(now)
   if not is_usable() then return nil end
   redis.call('DEL', COUNTS, SLOT_COUNTS, CHART)
@@ -49,8 +49,23 @@ function record.begin(now)
   end
   -- Redis may have lost the crawl's data, which goes on.
   redis.call('HSETNX', META, 'began', now)
+  run = run .. ':' .. whole(now)
   redis.call('HSET', COUNTS, 'run', run, 'began', redis.call('HGET', META, 'began'))
   return run
+end
+
+-- -> the number of a crawl in COUNTS' field run
+function record.number(run)
+  return number_of(string.match(run or '', '^%d+'), 0)
+end
+
+-- Forget the crawl under way, and its number if no entry has it: it never began.
+function record.undo()
+  local run = whole(record.number(redis.call('HGET', COUNTS, 'run')))
+  if redis.call('HGET', CRAWLS, 'last') == run and redis.call('HEXISTS', CRAWLS, run) == 0 then
+    count_up(CRAWLS, 'last', -1)
+  end
+  record.clear()
 end
 
 function record.clear()
@@ -88,7 +103,7 @@ local function fold()
   count_up(COUNTS, 'folded_lost', lost)
 end
 
--- about: the worker's description of itself; settings: those that matter; both in JSON. -> the number of the crawl
+-- about: the worker's description of itself; settings: those that matter; both in JSON. -> the name of the crawl's record
 function record.joined(worker, about, settings, now)
   if not record.is_open() then
     -- A worker of an older version has begun the crawl.
@@ -97,6 +112,7 @@ function record.joined(worker, about, settings, now)
   if redis.call('HLEN', COUNTS) > 3 * WORKERS_KNOWN then fold() end
   redis.call('HSETNX', COUNTS, 'settings', settings)
   redis.call('HSETNX', COUNTS, 'joined ' .. worker, whole(now) .. ' ' .. about)
+  redis.call('HSET', COUNTS, 'came', whole(now))
   redis.call('HDEL', COUNTS, 'left ' .. worker, 'lost ' .. worker)
   return redis.call('HGET', COUNTS, 'run')
 end
@@ -127,25 +143,25 @@ local function add_slot(slot, responses, ms)
   redis.call('HSET', SLOT_COUNTS, slot, whole((n or 0) + responses) .. ' ' .. whole(sum + ms))
 end
 
--- Note what a worker has done. counts: of this crawl since it joined, if it knows the crawl's number *run*; slots: <slot> ->
--- {responses, milliseconds} since its last report. -> the number of the crawl
+-- Note what a worker has done. counts: of this crawl since it joined, if it knows the name *run* of its record; slots: <slot> ->
+-- {responses, milliseconds} since its last report. -> the name of the record
 function record.note(worker, run, counts, of_slots, now)
-  local number = redis.pcall('HGET', COUNTS, 'run')
-  if has_failed(number) then return nil end
-  if not number then
+  local current = redis.pcall('HGET', COUNTS, 'run')
+  if has_failed(current) then return nil end
+  if not current then
     -- The crawl goes on after Redis has lost its data; but a report that comes after its end begins nothing.
     local known = redis.call('HMGET', META, 'began', 'finished')
     if known[2] or not known[1] and redis.call('EXISTS', FINISHED) == 1 then return nil end
-    number = record.begin(now)
-    if not number then return nil end
+    current = record.begin(now)
+    if not current then return nil end
   end
   -- A worker that is not in the record joined before Redis lost its data.
-  local is_known = run == number and counts and redis.call('HSET', COUNTS, 'done ' .. worker, counts) == 0
+  local is_known = run == current and counts and redis.call('HSET', COUNTS, 'done ' .. worker, counts) == 0
   if not is_known then redis.call('HSETNX', COUNTS, 'joined ' .. worker, whole(now) .. ' ') end
   if of_slots and is_usable() then
     for slot, sums in pairs(of_slots) do add_slot(slot, sums[1], sums[2]) end
   end
-  return number
+  return current
 end
 
 -- -> the point with the numbers of *added* added to those of *point*; both are texts

@@ -77,19 +77,18 @@ local finish = redis.call('HGET', META, 'finished')
 -- A late worker found the finished crawl already cleared, and did nothing in it: only its own META is left.
 if not finish and not knows_the_end then finish = redis.call('GET', FINISHED) end
 if not finish then
-  local reply = unfinished()
   -- If workers wait in line for a place, keep META: they must still find the order to stop there. And if this worker is
   -- started again, it continues the counts there.
   local is_awaited = returns == '1' or permits.are_awaited()
   local is_empty = not is_awaited and redis.call('EXISTS', WORKERS, STARTED, DUPEFILTER, SEEN_STATE) == 0
-  if is_empty and redis.call('HEXISTS', META, 'state') == 0 then
-    -- A crawl that never began leaves no settings that bind the next one.
-    groups.clear()
-    record.clear()
-    redis.call('DEL', META, COUNTER, HISTORY, PAGES, EXPORTED, SLOT_PAGES)
-    seen.clear(frontier)
-  end
-  return reply
+  local has_begun = not is_empty or redis.call('HEXISTS', META, 'state') == 1
+  if has_begun then return unfinished() end
+  -- A crawl that never began leaves no settings that bind the next one, and no entry in the history.
+  groups.clear()
+  record.undo()
+  redis.call('DEL', META, COUNTER, HISTORY, PAGES, EXPORTED, SLOT_PAGES)
+  seen.clear(frontier)
+  return {0, left, failed, 0}
 end
 redis.call('SET', FINISHED, finish, 'EX', grace)
 redis.call('EXPIRE', STARTED, grace)

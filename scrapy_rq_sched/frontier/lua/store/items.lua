@@ -93,16 +93,20 @@ end
 
 -- Store all items of a page whose lease is released in this script: those that are kept, and the last ones. The caller
 -- must call items.flush() in the end.
--- name: <worker>/<lease>, or any new name; has_parts: whether any part may exist
+-- name: <worker>/<lease>, or any new name; has_parts: whether any part may exist. -> how many items the page has
 function items.release(name, page, values, first, last, has_parts)
   page.n = 0
   local is_kept = has_parts and redis.call('SREM', ITEM_PARTS, name) == 1
-  if not is_kept and not (has_parts and items.unmoved() > 0) then return append(page, values, first, last) end
+  if not is_kept and not (has_parts and items.unmoved() > 0) then
+    append(page, values, first, last)
+    return last - first + 1
+  end
   if last >= first then
     in_chunks(values, function(...) redis.call('RPUSH', ITEM_PART .. name, ...) end, first, last)
   end
   page.name = name
   redis.call('RPUSH', ITEMS_RELEASED, cjson.encode(page))
+  return redis.call('LLEN', ITEM_PART .. name)
 end
 
 -- -> the page of an entry of ITEMS_RELEASED; nil if somebody has written something else there
