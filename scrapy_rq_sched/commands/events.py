@@ -11,7 +11,7 @@ import time
 from heapq import merge
 
 from ..codec.event_types import TEXTS
-from ..errors import InspectionError
+from ..errors import InspectionError, counted
 from ..events.event import Event
 from ..events.follower import Follower
 from ..events.stream import id_at
@@ -127,8 +127,10 @@ class _Handler:
 
     def _line(self, event: Event, count: int) -> str:
         spider = f"{event.spider}: " if self._has_several else ""
-        times = f"{count:,} times: " if count > 1 else ""
-        line = single_line(f"{when(event.time)}  {event.type:<17}  {spider}{times}{event.text}")
+        has_url, others = bool(event.details.get("url")), counted(count - 1, "other")
+        times = f"{count:,} times: " if count > 1 and not has_url else ""
+        more = f", and {others} with the same error" if count > 1 and has_url else ""
+        line = single_line(f"{when(event.time)}  {event.type:<17}  {spider}{times}{event.text}{more}")
         return Styled(line, "yellow" if event.is_alarming else "")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import shlex
 from concurrent.futures import Executor
@@ -15,6 +16,7 @@ from starlette.responses import Response
 from .. import __version__
 from ..inspect import as_json, read_status
 from ..inspect.explain import Explainer
+from ..inspect.history import find_worker
 from ..inspect.limit import LIMITS
 from ..inspect.verdict import verdict
 from .answers import answer_of
@@ -108,17 +110,30 @@ class Api:
         return await _page_of(request, "workers", workers_of(picture.status) + in_line, problem)
 
     async def worker(self, request: Request) -> Response:
-        """Return a worker, its leases, and the last lines of its log."""
+        """Return a worker, its leases, and the last lines of its log; of one that has ended, its last crawl.
+
+        ``log`` selects the lines of the log that contain this text.
+        """
         frontier, name = self._frontier(request), _text(request, "worker")
         picture, problem = await _read(frontier.picture)
         everybody = (*picture.status.workers, *picture.status.in_line)
         worker = next((one for one in everybody if one.name == name), None)
+        text = _text(request, "log") or ""
         if worker is None:
-            raise HTTPException(404, "The frontier has no such worker: it has left, or its data have expired")
+            past = await asyncio.wrap_future(self._executor.submit(self._past, frontier, name or "", text))
+            return await answer_of(lambda: {"redis": problem, **past})
         kept, held_problem = await _read(frontier.held(worker.name))
-        log = await asyncio.wrap_future(self._executor.submit(self._logs.tail, worker))
+        log = await asyncio.wrap_future(self._executor.submit(self._logs.tail, worker, text))
         fields = {"worker": as_json.worker(worker), "log": log, **kept}
         return await answer_of(lambda: {"redis": problem or held_problem, **fields})
+
+    def _past(self, frontier: Frontier, name: str, text: str) -> dict[str, Any]:
+        found = find_worker(frontier.view(), name)
+        if found is None:
+            raise HTTPException(404, "The frontier and its last crawls have no such worker")
+        crawl, worker = found
+        shown = {"run": crawl.run, "state": crawl.state, "worker": dataclasses.asdict(worker)}
+        return {"past": shown, "log": self._logs.tail(worker, text)}
 
     async def slots(self, request: Request) -> Response:
         """Return the blocked slots, and the slots with the most requests."""

@@ -1,4 +1,4 @@
-"""The last lines of the logs of workers on this machine.
+"""The last lines of the logs of workers on this machine, also of workers that have ended.
 
 A path in Redis may have been written by anybody who can write there. So only files below a folder that the
 operator has named are read, and only by workers' descriptions that name this host.
@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from ..inspect import Worker
+from ..inspect.crawl import CrawlWorker
 
 #: Bytes that are read from the end of a log, lines that are shown, and characters of each.
 MOST_BYTES, MOST_LINES, LONGEST_LINE = 32_768, 40, 500
+#: The same if lines with a text are searched.
+SEARCHED_BYTES, FOUND_LINES = 16 * 1024 * 1024, 500
 
 
 class Logs:
@@ -24,8 +27,11 @@ class Logs:
     def __init__(self, folder: str | None) -> None:
         self._folder = None if folder is None else Path(folder).resolve()
 
-    def tail(self, worker: Worker) -> dict[str, Any]:
-        """Return the last ``lines`` of the log of *worker*, and the ``problem`` if it cannot be read."""
+    def tail(self, worker: Worker | CrawlWorker, text: str = "") -> dict[str, Any]:
+        """Return the last ``lines`` of the log of *worker*, and the ``problem`` if it cannot be read.
+
+        :param text: to return lines that contain this text, in upper or lower case.
+        """
         if not worker.log:
             return _without("This worker has no log file: set LOG_FILE, or use scrapy frontier crawl")
         if self._folder is None:
@@ -36,7 +42,7 @@ class Logs:
             path = Path(worker.log).resolve(strict=True)
             if not path.is_relative_to(self._folder):
                 return _without(f"The log is not below {self._folder}, the folder of --logs")
-            return {"lines": _last_lines(path), "problem": ""}
+            return {"lines": _last_lines(path, text.lower()), "problem": ""}
         except (
             OSError,
             ValueError,
@@ -49,16 +55,18 @@ def _without(problem: str) -> dict[str, Any]:
     return {"lines": [], "problem": problem}
 
 
-def _last_lines(path: Path) -> list[str]:
+def _last_lines(path: Path, searched: str) -> list[str]:
+    most_bytes, most_lines = (SEARCHED_BYTES, FOUND_LINES) if searched else (MOST_BYTES, MOST_LINES)
     # A link that has taken the file's place since, or a pipe, is not followed.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     with open(descriptor, "rb") as file:
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode):
             raise OSError("it is not a file")
-        file.seek(max(0, about.st_size - MOST_BYTES))
-        text = file.read(MOST_BYTES).decode("utf-8", "replace")
+        file.seek(max(0, about.st_size - most_bytes))
+        text = file.read(most_bytes).decode("utf-8", "replace")
     lines = text.splitlines()
     # The first one may have lost its beginning.
-    whole = lines[1:] if about.st_size > MOST_BYTES else lines
-    return [line[:LONGEST_LINE] for line in whole[-MOST_LINES:]]
+    whole = lines[1:] if about.st_size > most_bytes else lines
+    found = [line for line in whole if searched in line.lower()] if searched else whole
+    return [line[:LONGEST_LINE] for line in found[-most_lines:]]

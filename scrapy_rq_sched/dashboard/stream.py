@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -19,6 +21,8 @@ from .sessions import Sessions
 SILENCE = 15.0
 #: Concurrent streams, at most; and seconds until the client of a refused one may try again.
 MOST, AGAIN = 200, 10
+#: Concurrent streams of one browser, at most: it has six connections to a server; and characters of its name.
+MOST_OF_BROWSER, LONGEST_ID = 4, 64
 #: Seconds after which a stream ends. The page opens another one: its session is checked, and counts as used.
 LONGEST = 3600.0
 #: Tells a proxy not to buffer the stream.
@@ -40,7 +44,7 @@ class Stream:
         self._sessions = sessions
         self._is_closing = is_closing
         self._most = most
-        self._open = 0
+        self._open: Counter[str] = Counter()
 
     async def stream(self, request: Request) -> Response:
         """Return a stream of the responses of ``/status``."""
@@ -49,16 +53,22 @@ class Stream:
         spider = request.query_params.get("spider")
         if spider is not None:
             self._pictures.of(spider)  # a name that is too long is refused before the stream begins
-        if self._open >= self._most:
-            text = f"{self._most} streams are open, the maximum. Poll /api/v1/status instead"
+        # The windows of a browser share a name that the page has made.
+        browser = request.query_params.get("browser", "")[:LONGEST_ID]
+        is_full = self._open.total() >= self._most
+        if is_full or (browser and self._open[browser] >= MOST_OF_BROWSER):
+            count = f"{self._most} streams" if is_full else f"{MOST_OF_BROWSER} streams of this browser"
+            text = f"{count} are open, the maximum. Poll /api/v1/status instead"
             raise HTTPException(503, text, {"Retry-After": str(AGAIN)})
-        stream = _Counted(self._pictures_of(spider, self._end_of(request)), self._has_ended)
+        ended = partial(self._has_ended, browser)
+        stream = _Counted(self._pictures_of(spider, self._end_of(request)), ended)
         # Counted before its body begins: until then, other requests are answered.
-        self._open += 1
+        self._open[browser] += 1
         return stream
 
-    def _has_ended(self) -> None:
-        self._open -= 1
+    def _has_ended(self, browser: str) -> None:
+        self._open[browser] -= 1
+        self._open += Counter()  # without those that have none
 
     def _end_of(self, request: Request) -> Callable[[], bool]:
         """Return a function that tells whether the stream for *request* must end."""

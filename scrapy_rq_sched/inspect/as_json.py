@@ -101,6 +101,7 @@ def explanation(found: Explanation) -> dict[str, Any]:
         "url": found.url,
         "fingerprint": found.fingerprint,
         "seen": found.seen,
+        "exists": found.exists,
         "started": found.started,
         "waiting": [
             {"key": p.key, "before": p.before, "slot": p.entry.slot, **entry(p.entry)} for p in found.waiting

@@ -12,7 +12,7 @@ from ..codec.values import number_of
 from ..errors import InspectionError
 from ..events.event import Event
 from .comparison import earlier
-from .crawl import Crawl
+from .crawl import Crawl, CrawlWorker
 from .crawls import Crawls
 from .events import stream_of
 from .status import Status
@@ -24,6 +24,8 @@ STEP, MOST = 100, 2000
 _UNDER_WAY = frozenset(("crawl_started", "crawl_going_on"))
 #: Crawls of which one is probably finished: those that are read first to find it.
 FEW = 5
+#: The last crawls in which a worker is looked for.
+LOOKED_AT = 20
 
 
 class CrawlPage(NamedTuple):
@@ -78,6 +80,20 @@ def find_crawl(view: View, status: Status, run: int | None) -> tuple[Crawl, Craw
             f"The history of spider {view.spider!r} has no crawl {known} (see FRONTIER_HISTORY)"
         )
     return crawl, _finished(crawls, numbers, crawl.run)
+
+
+def find_worker(view: View, name: str) -> tuple[Crawl, CrawlWorker] | None:
+    """Return the latest of the last crawls in which the worker *name* took part, and its part; or None.
+
+    :raises redis.exceptions.RedisError: if Redis does not answer.
+    """
+    crawls = Crawls(view)
+    current = crawls.current("crawling") if view.exists else None
+    for crawl in (*([current] if current else []), *crawls.read(crawls.numbers()[:LOOKED_AT])):
+        for worker in crawl.workers:
+            if worker.name == name:
+                return crawl, worker
+    return None
 
 
 def _under_way(crawls: Crawls, status: Status) -> Crawl | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import socket
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 from scrapy.settings import Settings
 
 from scrapy_rq_sched.dashboard import create_app
@@ -19,6 +21,7 @@ from scrapy_rq_sched.inspect.slots import Slots
 from scrapy_rq_sched.keys import Keys
 
 from ..support.crawl import Fleet, wait_until
+from .asgi import TOKEN
 from .browser import NARROW, Watched
 from .conftest import Make, Open
 from .filled import failed_entry, history, past, push, worker
@@ -89,6 +92,43 @@ def test_a_crawl_is_shown_beside_the_one_before(look: Open, app: Any, server: re
     expect(page.locator("#panel-failed .group").first).to_be_visible()
     seen.tab("history")
     expect(page.locator("#panel-history tbody tr:visible")).to_have_count(4)
+
+
+def test_a_worker_that_has_ended_keeps_its_page_and_its_log(
+    look: Open, make: Make, server: redis.Redis, tmp_path: Path
+) -> None:
+    log = tmp_path / "1.log"
+    log.write_text("INFO: Ignoring response <404 http://a.example/7>\nINFO: Spider closed (finished)\n")
+    about = {"host": socket.gethostname(), "pid": 5, "log": str(log)}
+    now = 1000 * int(time.time())
+    worker = {"name": "w 1/é", "about": json.dumps(about), "done": "responses=9 200=7 404=2", "joined": now}
+    past(server, "shop", {"workers": [{**worker, "left": now}], "done": {"http_errors": 2}}, {"workers": []})
+    seen = opened(look, make(logs=str(tmp_path)), "#/s/shop/history/1")
+    page = seen.page
+    crawl = page.locator("[data-name=crawl]")
+    expect(crawl).to_contain_text("search its log for")
+    crawl.get_by_role("link", name="w 1/é").click()
+    panel = page.locator("#panel-workers")
+    expect(panel.locator("h2")).to_have_text("w 1/é")
+    expect(panel.locator(".badge:visible")).to_have_text("left")
+    expect(panel.locator(".facts")).to_contain_text("9: 200: 7, 404: 2")
+    expect(panel.locator(".log")).to_contain_text("Spider closed")
+    panel.locator("input[name=text]").fill("ignoring")
+    panel.get_by_role("button", name="Search").click()
+    expect(panel.locator(".log")).to_have_text("INFO: Ignoring response <404 http://a.example/7>")
+
+
+def test_a_browser_may_open_many_windows(look: Open, app: Any, browser: Browser) -> None:
+    url, context = look(app).url, browser.new_context()
+    context.request.get(f"{url}?token={TOKEN}")
+    windows = [context.new_page() for _ in range(8)]
+    for window in windows:
+        window.goto(url + "#/s/shop")
+    for window in windows:
+        expect(window.locator("h1")).to_have_text("shop")
+        expect(window.locator("[data-name=waiting]")).not_to_have_text("")
+    expect(windows[-1].locator("#live")).to_have_text("polling")
+    context.close()
 
 
 def test_a_crawl_that_is_not_in_the_history_is_said_to_be_none(

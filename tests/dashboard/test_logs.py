@@ -52,6 +52,14 @@ def test_nothing_but_a_file_below_the_folder_is_read(folder: Path, name: str, pr
     assert problem in found["problem"]
 
 
+def test_the_lines_with_a_text_are_found_in_a_long_log(folder: Path) -> None:
+    lines = [f"{number} {'Ignoring' if number % 1000 == 7 else 'other'}" for number in range(5000)]
+    (folder / "long.log").write_text("\n".join(lines))
+    found = Logs(str(folder)).tail(worker(folder / "long.log"), "ignoring")
+    assert found["lines"] == [f"{number} Ignoring" for number in (7, 1007, 2007, 3007, 4007)]
+    assert Logs(str(folder)).tail(worker(folder / "long.log"), "nowhere") == {"lines": [], "problem": ""}
+
+
 def test_no_log_is_read_without_a_folder_or_for_another_host(folder: Path) -> None:
     path = folder / "1.log"
     assert "--logs" in Logs(None).tail(worker(path))["problem"]

@@ -18,6 +18,7 @@ from scrapy.settings import Settings
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from scrapy_rq_sched.codec.outcomes import Outcome, url_digest, worker_digest
 from scrapy_rq_sched.dashboard import create_app
 from scrapy_rq_sched.embedded import PrivateRedis
 from scrapy_rq_sched.frontier.messages import Push
@@ -104,6 +105,13 @@ def test_a_worker_has_a_page_and_can_be_stopped(
     expect(panel.locator("tbody:visible tr")).to_have_count(8)
     expect(panel.locator("tbody:visible tr").first).to_contain_text("https://")
     expect(panel.locator(".log")).to_contain_text("<b>the last line</b>")
+    panel.locator("input[name=text]").fill("crawled (")
+    panel.get_by_role("button", name="Search").click()
+    expect(panel.locator(".log")).to_have_text("DEBUG: Crawled (200) <GET https://a.example/>")
+    expect(panel).to_contain_text("1 line with")
+    panel.locator("input[name=text]").fill("")
+    panel.get_by_role("button", name="Search").click()
+    expect(panel.locator(".log")).to_contain_text("the last line")
     panel.get_by_role("button", name="Stop this worker").click()
     assert f"Worker {name} of spider shop would close" in seen.confirm()
     expect(panel.locator(".badge:visible")).to_have_text("closing")
@@ -114,7 +122,7 @@ def test_a_worker_has_a_page_and_can_be_stopped(
     expect(panel.get_by_role("link", name=shop[1].name)).to_be_visible()
     seen.expected = ("404",)
     page.goto(f"{seen.url}#/s/shop/workers/nobody")
-    expect(panel).to_contain_text("has no such worker")
+    expect(panel).to_contain_text("have no such worker")
 
 
 def test_a_url_is_explained(seen: Watched) -> None:
@@ -123,6 +131,20 @@ def test_a_url_is_explained(seen: Watched) -> None:
     page.get_by_role("button", name="Explain").click()
     expect(page.locator(".verdict")).to_contain_text("It will be crawled when its turn comes")
     expect(page.locator("#panel-explain .facts")).to_contain_text("in slot www.books.example")
+
+
+def test_the_explanation_of_a_crawled_url_has_its_time_and_its_worker(
+    look: Open, make: Make, shop: list[Client], redis_url: str
+) -> None:
+    url = "https://a.example/page"
+    ended = Outcome(url_digest(url), worker_digest(shop[0].name), int(time.time()) - 60, 404)
+    shop[0].say(outcomes=ended.to_wire())
+    page = look(make()).open("#/s/shop/explain")
+    page.locator("input[name=url]").fill(url)
+    page.get_by_role("button", name="Explain").click()
+    facts = page.locator("#panel-explain .facts")
+    expect(facts).to_contain_text(f"HTTP status 404 (Not Found), at worker {shop[0].name}")
+    expect(facts.locator("dd").nth(4)).to_contain_text(re.compile(r"\d+:\d\d"))
 
 
 def test_a_chart_begins_at_its_first_sample(look: Open, make: Make, server: redis.Redis) -> None:
@@ -273,10 +295,10 @@ def test_requests_that_are_set_aside_push_no_join_out_of_sight(seen: Watched, se
     expect(page.locator(".events li[data-type=worker_joined]")).to_have_count(4)
     latest = page.locator(".events li").first
     expect(latest).to_contain_text("request http://host-149/ is set aside")
-    expect(latest).to_contain_text("\u00d7150")
+    expect(latest).to_contain_text("and 149 others with the same error")
     fail(150)
     expect(latest).to_contain_text("request http://host-150/ is set aside")
-    expect(latest).to_contain_text("\u00d7151")
+    expect(latest).to_contain_text("and 150 others with the same error")
     expect(page.locator(".events li[data-type=request_set_aside]")).to_have_count(1)
 
 

@@ -83,8 +83,12 @@ def test_a_finished_crawl_is_told_once_and_the_next_one_starts_anew(join: Join, 
     assert told() == [("crawl_started", "c"), ("worker_joined", "c")]
 
 
-def test_the_end_says_how_many_pages_there_were(join: Join, server: redis.Redis, stream: Stream) -> None:
+def test_the_end_says_how_many_pages_there_were_and_how_many_failed(
+    join: Join, server: redis.Redis, stream: Stream
+) -> None:
     a = join("a")
+    # The failed list also has entries of earlier crawls.
+    server.lpush(a.frontier.keys.failed, '{"v": 2}', '{"v": 2}')
     a.push("one", "two", mode="start")
     leases = a.take(2)
     a.say(finished=[leases[0].name], failed=[Failed(leases[1].name, 0, "no price")], pages=2)

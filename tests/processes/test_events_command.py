@@ -94,8 +94,9 @@ def test_equal_events_are_one_line_for_a_person_and_all_of_them_for_a_program(
         tell(server, "request_set_aside", kind="request", reason=reason, url=f"http://a.example/{number}")
     tell(server, "paused")
     failed, paused = said(redis_url, "graph")
-    assert failed.split(maxsplit=3)[3].startswith(
-        "7 times: request http://a.example/6 is set aside: its download"
+    assert failed.split(maxsplit=3)[3] == (
+        "request http://a.example/6 is set aside: its download failed: status 503 after 6 s, and 6 others "
+        "with the same error"
     )
     assert "paused" in paused
     assert len(said(redis_url, "graph", "--json")) == 8

@@ -11,6 +11,13 @@ import { spider } from "./spider.js";
 import { clean, clock, named } from "./text.js";
 
 const POLL = 2000, SILENCE = 20000, RETRY = 30000;
+/** A name for this browser: its windows share six connections, of which streams must not take all. */
+const browser = (() => {
+  try {
+    localStorage.browser ||= Math.random().toString(36).slice(2);
+    return localStorage.browser;
+  } catch { return null; /* it keeps nothing */ }
+})();
 let source = null, timer = 0, turn = 0, retryAt = 0;
 
 function shown(kind, text, problem) {
@@ -60,7 +67,7 @@ function follow() {
   if (!window.EventSource) { poll(); return; }
   const isMine = hang();
   retryAt = Date.now() + RETRY;
-  source = new EventSource(address("stream", { spider: page.view.name }));
+  source = new EventSource(address("stream", { spider: page.view.name, browser }));
   const watch = () => { clearTimeout(timer); timer = setTimeout(poll, SILENCE); };
   source.onmessage = (event) => { if (isMine()) { watch(); receive(JSON.parse(event.data), "live"); } };
   source.addEventListener("ping", () => { if (isMine()) watch(); });

@@ -5,13 +5,14 @@ import { chart, whole } from "./charts.js";
 import { h, keyed, put, table, theirs } from "./elements.js";
 import { badge } from "./state.js";
 import { clean, counted, date, duration, fineRate, named, number, rate, size } from "./text.js";
+import { endBadge } from "./workers.js";
 
 /** The states of a crawl that has ended. */
 export const ENDED = ["finished", "stopped", "cleared"];
 // The counts that are named only if they are not 0.
 const FURTHER = {
   retries: "retries", exceptions: "without a response", duplicates: "duplicates", robots: "forbidden by robots.txt",
-  offsite: "offsite", http_errors: "dropped because of their status", callback_errors: "with an exception in the callback",
+  offsite: "offsite", http_errors: "dropped because of their status (with those that failed)", callback_errors: "with an exception in the callback",
   dropped_items: "items dropped by pipelines",
 };
 
@@ -94,16 +95,16 @@ export function oneCrawl(name) {
   const charts = wholeCharts(["pages", "items", "errors", "waiting"]), failed = failedKinds(name);
   const largest = slotTable("Largest slots"), slowest = slotTable("Slowest slots");
   const workers = titled("Workers", [
-    { title: "Worker", lead: true, mark: (w) => w.name, parts: (w) => theirs(named(w.name)) },
-    { title: "Ended", mark: (w) => [w.how, w.ended], parts: (w) => h("span", { class: `badge ${w.how === "lost" ? "bad" : w.how ? "calm" : "good"}` }, w.how === "lost" ? "died" : w.how || "alive") },
+    { title: "Worker", lead: true, mark: (w) => w.name, parts: (w) => h("a", { class: "theirs", href: `#/s/${encodeURIComponent(name)}/workers/${encodeURIComponent(w.name)}` }, named(w.name)) },
+    { title: "Ended", mark: (w) => [w.how, w.ended], parts: endBadge },
     { title: "Host", text: (w) => (w.host ? `${w.host} (${w.pid})` : "–") },
     { title: "For", num: true, text: (w) => duration((w.ended || ended) - w.joined) },
     { title: "Responses", num: true, text: (w) => number(w.counts.responses) },
     { title: "Log", text: (w) => w.log || "–" },
   ], (w) => w.name);
-  const more = h("p", { class: "note" }), missing = h("p", { class: "empty", hidden: true });
+  const more = h("p", { class: "note" }), dropped = h("p", { class: "note" }, "The logs of the workers name the pages that were dropped because of their status. Open a worker, and search its log for “Ignoring response”."), missing = h("p", { class: "empty", hidden: true });
   const body = h("div", {}, h("div", { class: "head" }, title, state.element), cause, figures.element, charts.element, about.element,
-    failed.element, largest.element, slowest.element, workers.element, more);
+    dropped, failed.element, largest.element, slowest.element, workers.element, more);
   const element = h("div", { hidden: true, "data-name": "crawl" }, h("p", {}, h("a", { href: `#/s/${encodeURIComponent(name)}/history` }, "All crawls")), missing, body);
   const rows = (found) => {
     const { crawl, before } = found;
@@ -131,6 +132,7 @@ export function oneCrawl(name) {
       ["Settings", Object.entries(crawl.settings).map(([setting, value]) => `${setting}=${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ")],
       ["Version", crawl.version ? `scrapy-rq-sched ${crawl.version}, Scrapy ${crawl.scrapy}` : ""],
     ]);
+    dropped.hidden = !crawl.counts.http_errors;
     failed.show(crawl);
     largest.show(crawl.slots > 1 ? crawl.largest : []);
     slowest.show(crawl.slots > 1 ? crawl.slowest : []);

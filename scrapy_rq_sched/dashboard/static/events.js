@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { h, keyed, put } from "./elements.js";
-import { clean, clock, date, number } from "./text.js";
+import { clean, clock, counted, date, number } from "./text.js";
 
 /** The colours of events that are not alarming. */
 const TONES = [[/paused|draining|stopped|blocked|unreachable|given_up/, "warn"], [/joined|started|resumed|going_on|has_room|free/, "good"], [/./, "calm"]];
@@ -14,17 +14,19 @@ export function eventList(name) {
   let events = [], last = "", asking = false;
   const make = (event) => {
     const tone = event.alarming ? "bad" : TONES.find(([pattern]) => pattern.test(event.type))[1];
-    const text = h("span", { class: "theirs" }), times = h("b"), time = h("time"), worker = h("small", { class: "theirs" });
+    const text = h("span", { class: "theirs" }), times = h("b"), time = h("time"), worker = h("small", { class: "theirs" }), others = h("small");
     const update = (one) => {
       put(text, clean(one.text || one.type));
-      put(times, one.count > 1 ? ` ×${number(one.count)}` : "");
+      put(times, one.count > 1 && !one.url ? ` ×${number(one.count)}` : "");
+      others.hidden = !(one.url && one.count > 1);
+      put(others, `and ${counted(one.count - 1, "other")} with the same error`);
       put(time, clock(one.time));
       time.title = one.count > 1 ? `${date(one.since)} – ${date(one.time)}` : date(one.time);
       const named = one.worker && !one.text.includes(one.worker);
       worker.hidden = !named;
       put(worker, named ? clean(`worker ${one.worker}`) : "");
     };
-    const element = h("li", { "data-type": clean(event.type) }, h("i", { class: tone }), h("span", {}, text, times), time, worker);
+    const element = h("li", { "data-type": clean(event.type) }, h("i", { class: tone }), h("span", {}, text, times), time, worker, others);
     return { element, update };
   };
   const show = async (frontier) => {

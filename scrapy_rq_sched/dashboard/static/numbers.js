@@ -33,7 +33,7 @@ export function tiles() {
     ["items", "Items a second", ({ s, a }) => rate(a ? a.items : s.items_per_second), ({ s, c }) => `${number((c ?? s).items)} in all`],
     ["errors", "Errors", ({ s, c }) => number((c ?? s).errors), ({ s, a }) => `${fineRate(a ? a.errors : s.errors_per_second)} a second`],
     ["responses", "Responses", ({ s, c }) => number(sum((c ?? s).statuses)), ({ s, c }) => statusesOf((c ?? s).statuses)],
-    ["failed", "Failed", ({ s }) => number(s.failed), ({ s, c }) => (c ? `${number(c.failed)} in this crawl` : s.failed ? "set aside" : "")],
+    ["failed", "Failed", ({ s }) => number(s.failed), ({ s, c }) => (c ? `${number(c.failed)} in this crawl` : s.failed ? "in the failed list" : "")],
     ["took", "Duration", ({ s, c }) => (c ? duration(c.seconds) : s.began ? duration(s.now - s.began) : "–"), ({ s, c }) => (c ? `until ${clock(c.ended)}` : s.began ? `since ${clock(s.began)}` : "")],
     ["waiting", "Waiting", ({ s }) => number(s.waiting), ({ s }) => growth(s) || (s.waiting ? size(s.waiting_bytes) : "")],
     ["leased", "In hand", ({ s }) => number(s.leased), ({ s }) => (s.delayed ? `${number(s.delayed)} delayed` : "held by workers")],

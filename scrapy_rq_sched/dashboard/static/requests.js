@@ -30,11 +30,12 @@ export function explainTab(name) {
   const button = h("button", { type: "submit", class: "main" }, "Explain"), result = h("div", { "aria-live": "polite" });
   const where = (place) => `${place.before == null ? "in no order" : `${number(place.before)} before it`}${place.slot ? `, in slot ${place.slot}` : ""}`;
   const facts = (found) => [
-    ["Seen", found.seen || found.started ? "yes" : "no"],
+    ["Seen", found.seen || found.started ? "yes" : found.exists ? "no" : "unknown: the crawl has ended, and its fingerprints are removed"],
     ["Waiting", [...found.waiting, ...found.seeds].map(where).join("; ") || "no"],
     ["In hand", found.leased.map((held) => `${held.worker}${held.alive ? "" : ", which is dead"}`).join("; ") || "no"],
     ["Failed", found.failed.map((one) => `${date(one.time)}: ${one.reason}`).join("; ") || "no"],
-    ["History", found.history.join(" ") || "–"],
+    ["Ended", found.outcomes.map((one) => `${date(one.time)}: ${one.text}${one.has_raised ? "; its callback raised an exception" : ""}${one.worker ? `, at worker ${one.worker}` : ""}`).join("; ") || "–"],
+    ["Deaths", found.history.join(" ") || "–"],
     ["Fingerprint", found.fingerprint],
   ];
   const form = h("form", { class: "row", onsubmit: async (event) => {

@@ -5,14 +5,19 @@ import { act } from "./dialogs.js";
 import { h, keyed, link, put, table, theirs } from "./elements.js";
 import { page } from "./page.js";
 import { pager } from "./tabs.js";
-import { clean, duration, named, number, quoted } from "./text.js";
+import { clean, counted, date, duration, named, number, quoted } from "./text.js";
 
 const stateOf = (w) => (w.place ? `${w.place} in line` : !w.alive ? "dead" : w.told_to_stop ? "closing" : "alive");
 const stateBadge = (w) => h("span", { class: `badge ${w.place ? "calm" : !w.alive ? "bad" : w.told_to_stop ? "warn" : "good"}` }, stateOf(w));
 
+/** Return how a worker of a crawl has ended, as a badge. */
+export const endBadge = (w) => h("span", { class: `badge ${w.how === "lost" ? "bad" : w.how ? "calm" : "good"}` }, w.how === "lost" ? "died" : w.how || "alive");
+
+const statusesOf = (counts) => Object.entries(counts).filter(([status]) => /^\d+$/.test(status)).map(([status, count]) => `${status}: ${number(count)}`).join(", ");
+
 /** Return one worker: its state, what it holds, its log. */
 function oneWorker(name) {
-  let now = 0, shown = "";
+  let now = 0, shown = "", sought = "";
   const title = h("h2", { class: "theirs" }), badge = h("span"), facts = h("dl", { class: "facts" });
   const stop = page.about.actions && h("button", { class: "small danger", hidden: true,
     onclick: () => act("workers/stop", { worker: shown }, { title: `Stop ${named(shown)}?`, button: "Stop", danger: true }) }, "Stop this worker");
@@ -24,11 +29,42 @@ function oneWorker(name) {
     { title: "Item", text: (l) => l.item ?? "–" },
   ], (lease) => lease.lease);
   const none = h("p", { class: "empty" }, "It holds no request."), more = h("p", { class: "note" }), log = h("pre", { class: "theirs log", tabindex: 0 }), note = h("p", { class: "note" });
+  const text = h("input", { name: "text", autocomplete: "off", spellcheck: "false", placeholder: "Ignoring response" });
+  const search = h("form", { class: "row", hidden: true, onsubmit: async (event) => {
+    event.preventDefault();
+    sought = text.value.trim();
+    await load(shown);
+    if (sought) await seek(shown, sought);
+  } }, h("label", {}, "Lines of the log with this text", text), h("button", { type: "submit", class: "small" }, "Search"));
+  const holds = h("h3", {}, "In hand");
   const missing = h("p", { class: "empty", hidden: true });
-  const body = h("div", {}, h("div", { class: "head" }, title, badge, stop), facts, h("h3", {}, "In hand"), held.element, none, more, h("h3", {}, "Log"), note, log);
+  const body = h("div", {}, h("div", { class: "head" }, title, badge, stop), facts, holds, held.element, none, more, h("h3", {}, "Log"), note, search, log);
   const element = h("div", { hidden: true }, h("p", {}, h("a", { href: `#/s/${encodeURIComponent(name)}/workers` }, "All workers")), missing, body);
   const ago = (time) => (time ? `${duration(now - time)} ago` : "–");
+  const write = (lines) => {
+    log.hidden = !lines.length;
+    put(log, clean(lines.join("\n")));
+  };
+  const seek = async (worker, wanted) => {
+    const { log: found } = await get("worker", { spider: name, worker, log: wanted });
+    if (shown !== worker || sought !== wanted) return;
+    write(found.lines);
+    put(note, clean(found.problem || (found.lines.length ? `${counted(found.lines.length, "line")} with “${wanted}”` : `No line has “${wanted}”`)));
+    note.hidden = false;
+  };
+  const ofNow = (w) => [
+    ["Host", w.host ? `${w.host}, process ${w.pid}` : "–"], ["Versions", w.version ? `scrapy-rq-sched ${w.version}, Scrapy ${w.scrapy}` : "–"],
+    ["Joined", ago(w.joined)], ["Last heard", ago(w.heard)], ["Pages", number(w.pages)],
+    ["Limited by", w.limit === "none" ? "–" : page.about.limits[w.limit] ?? w.limit],
+    ["Offers", w.offers.join(", ") || "–"], ["Items", Object.entries(w.items).map(([pool, item]) => `${item} of ${pool}`).join(", ") || "–"],
+  ];
+  const ofPast = (w, run) => [
+    ["Host", w.host ? `${w.host}, process ${w.pid}` : "–"], ["Crawl", run ? `${run}` : "–"], ["Joined", date(w.joined)],
+    [w.how === "lost" ? "Last heard" : "Left", w.ended ? date(w.ended) : "–"],
+    ["Responses", [number(w.counts.responses ?? 0), statusesOf(w.counts)].filter(Boolean).join(": ")],
+  ];
   const load = async (worker) => {
+    if (shown !== worker) { sought = text.value = ""; }
     shown = worker;
     let found = null;
     try { found = await get("worker", { spider: name, worker }); } catch (error) {
@@ -39,31 +75,30 @@ function oneWorker(name) {
     missing.hidden = Boolean(found);
     body.hidden = !found;
     if (!found) return;
-    const w = found.worker;
+    // A worker that has ended is in the history of the last crawls.
+    const { past } = found, w = past?.worker ?? found.worker;
     put(title, named(w.name));
-    badge.replaceChildren(stateBadge(w));
-    if (stop) stop.hidden = !w.alive || w.told_to_stop || Boolean(w.place);
-    const rows = [
-      ["Host", w.host ? `${w.host}, process ${w.pid}` : "–"], ["Versions", w.version ? `scrapy-rq-sched ${w.version}, Scrapy ${w.scrapy}` : "–"],
-      ["Joined", ago(w.joined)], ["Last heard", ago(w.heard)], ["Pages", number(w.pages)],
-      ["Limited by", w.limit === "none" ? "–" : page.about.limits[w.limit] ?? w.limit],
-      ["Offers", w.offers.join(", ") || "–"], ["Items", Object.entries(w.items).map(([pool, item]) => `${item} of ${pool}`).join(", ") || "–"],
-    ];
+    badge.replaceChildren(past ? endBadge(w) : stateBadge(w));
+    if (stop) stop.hidden = Boolean(past) || !w.alive || w.told_to_stop || Boolean(w.place);
+    const rows = past ? ofPast(w, past.run) : ofNow(w);
     keyed(facts, rows.flatMap(([label, text]) => [[label, "dt", label], [label, "dd", text]]), ([label, tag]) => label + tag, ([, tag]) => {
       const cell = h(tag, { class: "theirs" });
       return { element: cell, update: ([, , text]) => put(cell, clean(text)) };
     });
-    held.show(found.held);
-    held.element.hidden = !found.held.length;
-    none.hidden = found.held.length > 0;
+    const leases = found.held ?? [];
+    held.show(leases);
+    held.element.hidden = !leases.length;
+    holds.hidden = Boolean(past);
+    none.hidden = Boolean(past) || leases.length > 0;
     more.hidden = !found.has_more;
-    put(more, `The first ${number(found.held.length)} requests.`);
+    put(more, `The first ${number(leases.length)} requests.`);
+    search.hidden = Boolean(found.log.problem);
+    if (sought) return;
     note.hidden = !found.log.problem && !w.log;
     put(note, clean([w.log, found.log.problem].filter(Boolean).join(". ")));
-    log.hidden = !found.log.lines.length;
     // The latest line is in sight, unless somebody has scrolled up.
     const isAtEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 4;
-    put(log, clean(found.log.lines.join("\n")));
+    write(found.log.lines);
     if (isAtEnd) log.scrollTop = log.scrollHeight;
   };
   return { element, load, show: (status) => { now = status.now; } };

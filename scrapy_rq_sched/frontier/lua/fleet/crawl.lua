@@ -51,10 +51,12 @@ function crawl.tell_finish()
     events.tell('crawl_differs', nil, {figure = figure, now = is, before = was, run = entry.run,
       percent = math.floor(100 * (is - was) / was + 0.5)})
   end
+  -- The failed list also has entries of earlier crawls.
+  local failed = entry and 0 or redis.call('LLEN', FAILED)
+  for _, count in pairs(entry and entry.aside or {}) do failed = failed + count end
   record.clear()
   events.tell('crawl_finished', nil, {
-    pages = number_of(known[1], 0), seconds = (finished - began) / 1000,
-    failed = redis.call('LLEN', FAILED),
+    pages = number_of(known[1], 0), seconds = (finished - began) / 1000, failed = failed,
   })
 end
 
