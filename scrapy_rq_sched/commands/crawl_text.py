@@ -9,7 +9,7 @@ from ..errors import frontier_command
 from ..inspect.cause import cause_of
 from ..inspect.comparison import Difference, differences, in_words
 from ..inspect.crawl import Crawl, CrawledSlot
-from ..inspect.rates import rates_of
+from ..inspect.rates import peak_of, rates_of
 from .formats import duration, number, rate, single_line, size, sparkline, when
 from .output import Fields, Part, Styled, Table
 from .states import in_state
@@ -121,7 +121,7 @@ def chart(crawl: Crawl) -> list[tuple[str, str]]:
     rates = rates_of(crawl.history, crawl.began, crawl.ended, BARS, crawl.width)
     if not any(rates):
         return []
-    return [("pages over time", Styled(f"{sparkline(rates)}  peak {rate(max(rates))} a second", "cyan"))]
+    return [("pages over time", Styled(f"{sparkline(rates)}  peak {rate(peak_of(crawl))} a second", "cyan"))]
 
 
 def _slots_table(title: str, slots: Iterable[CrawledSlot]) -> Table:

@@ -11,7 +11,7 @@ from ..inspect.crawl import Crawl
 from ..inspect.history import crawl_page, find_crawl
 
 #: The fields of a crawl that a list and the overview are without: they are long.
-_LONG = ("workers", "largest", "slowest", "settings", "history")
+_LONG = ("workers", "largest", "slowest", "settings", "history", "peak")
 
 
 def brief(crawl: Crawl) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from ..failed import FailedRequests
 from .crawl import Crawl
 from .entries import Entry, Held
 from .explain import Explanation
+from .rates import peak_of
 from .slots import SlotStatus
 from .status import Status, Worker
 
@@ -40,6 +41,8 @@ def status(found: Status) -> dict[str, Any]:
 def crawl(found: Crawl) -> dict[str, Any]:
     """Return a crawl of the history as a dict."""
     sums = {name: getattr(found, name) for name in ("seconds", "failed", "per_second")}
+    if found.history:  # a list of crawls is read without their histories
+        sums["peak"] = peak_of(found)
     return {**dataclasses.asdict(found), **sums, "history": [list(moment) for moment in found.history]}
 
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .crawl import Moment, moment_of
+from .crawl import Crawl, Moment, moment_of
 
 #: Seconds of one count of pages; see ``lua/exchange/reply.lua``.
 BUCKET = 10
 #: Seconds of an hour.
 HOUR = 3600
+#: The parts of a history in which the peak is looked for, at most.
+MOST_PARTS = 400
 #: The fewest seconds over which a speed is calculated.
 SHORTEST = 1.0
 #: The time left is known only if the queue shrinks by this part of the pages that are done: as long as most
@@ -74,6 +76,11 @@ class Rates:
         begin = max(history[0].second + history[0].first, math.ceil((now - HOUR) / BUCKET) * BUCKET)
         pages = sum(moment.pages for moment in history if moment.second + BUCKET > begin)
         return pages / max(SHORTEST, now - begin)
+
+
+def peak_of(crawl: Crawl) -> float:
+    """Return the most pages per second of *crawl*, in a part of its history of at least ten seconds."""
+    return max(rates_of(crawl.history, crawl.began, crawl.ended, MOST_PARTS, crawl.width))
 
 
 def rates_of(

@@ -62,7 +62,9 @@ def test_the_crawls_are_listed_with_their_changes(look: Open, app: Any, server: 
     assert "stopped 7 \u221298 %" in row(panel, "Crawl 2")
 
 
-def test_a_crawl_is_shown_beside_the_one_before(look: Open, app: Any, server: redis.Redis) -> None:
+def test_a_crawl_is_shown_beside_the_one_before(
+    look: Open, app: Any, server: redis.Redis, redis_url: str
+) -> None:
     past(server, "shop", {"items": 664}, {"state": "stopped"}, {"items": 412, "reason": "stopped by alice"})
     seen = look(app)
     page = seen.open("#/s/shop/history")
@@ -88,6 +90,7 @@ def test_a_crawl_is_shown_beside_the_one_before(look: Open, app: Any, server: re
     charts = crawl.locator(".chart")
     expect(charts).to_have_count(4)
     expect(charts.first).to_contain_text("3.3 on average, peak 4.2")
+    assert f"{printed(redis_url, 'history', 'shop', '3')[0]['peak']:.1f}" == "4.2"
     crawl.get_by_role("link", name="To the failed list").click()
     expect(page.locator("#panel-failed .group").first).to_be_visible()
     seen.tab("history")

@@ -123,9 +123,9 @@ export function chart(title, pick, figure, unit, kind = "") {
     const lasts = duration(span < 60 ? span : Math.round(span / 60) * 60);
     tell(`${figure(now)}, peak ${peak}`, points.length > 1 ? `${lasts} ago` : "", "now", `${figure(now)} ${unit} now, at most ${peak} in the last ${lasts}`);
   };
-  /** Show *found* of a whole crawl, with its *average*, if it has one. */
-  const showWhole = (found, began, ended, average) => {
-    const peak = figure(drawn(found, average ?? 0)), mean = average == null ? "" : `${figure(average)} on average, `;
+  /** Show *found* of a whole crawl, with its *average* and its *highest* value, if it has them. */
+  const showWhole = (found, began, ended, average, highest) => {
+    const most = drawn(found, average ?? 0), peak = figure(highest ?? most), mean = average == null ? "" : `${figure(average)} on average, `;
     tell(`${mean}peak ${peak}`, clock(began), clock(ended), `${mean}at most ${peak} ${unit}, from ${date(began)} to ${date(ended)}`);
   };
   return { element, show, showWhole };

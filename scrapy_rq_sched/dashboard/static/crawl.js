@@ -33,7 +33,7 @@ export function wholeCharts(kinds) {
   const show = (crawl) => {
     const points = whole(crawl);
     element.hidden = !points.length;
-    for (const kind of kinds) KINDS[kind][0].showWhole(points, crawl.began, crawl.ended, KINDS[kind][1](crawl));
+    for (const kind of kinds) KINDS[kind][0].showWhole(points, crawl.began, crawl.ended, KINDS[kind][1](crawl), kind === "pages" ? crawl.peak : null);
   };
   return { element, show };
 }
