@@ -290,7 +290,7 @@ class Table:
     worker = KeyPattern(
         "{prefix}:worker:<id>",
         ("hash",),
-        "a worker's description of itself, its limits of slots by default, and its last exchange. For a "
+        "a worker's description of itself, its limits of slots, and its last exchange. For a "
         "minute after it has left: a mark that it has left, so that a late exchange does not make it join "
         "again",
         Use.PREFIX,

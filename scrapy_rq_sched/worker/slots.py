@@ -58,8 +58,9 @@ class Politeness:
         self._learnt: set[str] = set()
         self._recalled: set[str] = set()
         self._has_warned = False
-        # Whether other workers have other limits in their settings, which are in force.
+        # Whether other workers have other limits in their settings, which are in force; and those by default.
         self._others_apply = False
+        self._in_force = UNLIMITED
         #: The same limits, as the frontier applies them.
         self.policy = self._policy()
 
@@ -75,6 +76,9 @@ class Politeness:
 
     def gap_of(self, slot: str) -> float | None:
         """Return the minimum seconds between two requests of *slot*; None if the fleet keeps no delay."""
+        if self._in_force.delay and self._may_be_limited(slot):
+            # Their settings may name the slot, with another delay: this worker knows that by default.
+            return self._in_force.delay * (1 - self._in_force.jitter)
         if not ("delay" in self._fleet or slot in self._set_delay or self._has_delay_by_rule(slot)):
             return None
         limits = self.of(slot)
@@ -156,7 +160,7 @@ class Politeness:
         if reply.other_limits is not None:
             self._warn_of("the other workers", str(reply.other_limits), self._when_joining())
         in_force = reply.limits_in_force
-        self._others_apply = in_force is not None
+        self._others_apply, self._in_force = in_force is not None, in_force or UNLIMITED
         if in_force is not None:
             self._warn_of(
                 "a worker that joined later", str(in_force), "the limits of the worker that joined last"

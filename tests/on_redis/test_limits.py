@@ -443,24 +443,59 @@ def test_the_limits_of_the_worker_that_joined_last_apply(join: Join, slots: Slot
         {"named": {"b": SlotLimits(delay=7)}},
         {"patterns": {"b*": SlotLimits(delay=7)}},
         {"named": {"b": SlotLimits(concurrency=3)}, "slots": SlotLimits(jitter=0.5)},
+        {"patterns": {"*": SlotLimits(concurrency=3)}},
     ],
     ids=str,
 )
 def test_a_worker_with_limits_of_another_slot_only_leaves_the_limits_of_the_others(
     join: Join, slots: Slots, bounds: dict[str, Any]
 ) -> None:
-    first = join("first", bounds={**DELAY, "named": {"c": SlotLimits(delay=20)}})
+    others = {"named": {"c": SlotLimits(delay=20)}, "patterns": {"[de]*": SlotLimits(delay=30)}}
+    first = join("first", bounds={**DELAY, **others})
     for slot in "abcde":
         push(first, slot, 2)
     before = {slot: its for slot, its in by_name(slots).items() if slot != "b"}
     for n in range(2):
         last = join(f"last{n}", bounds=bounds)
         last.say()
-        assert {slot: its for slot, its in by_name(slots).items() if slot != "b"} == before
-        assert (before["a"].delay, before["c"].delay) == (10, 20)
+        delays = {slot: its.delay for slot, its in by_name(slots).items() if slot != "b"}
+        assert delays == {slot: its.delay for slot, its in before.items()}
+        assert delays == {"a": 10, "c": 20, "d": 30, "e": 30}
         assert (by_name(slots)["b"].delay, by_name(slots)["b"].concurrency) in [(7, 0), (10, 3)]
         last.frontier.leave(True, False)
-    assert {slot: its for slot, its in by_name(slots).items() if slot != "b"} == before
+    assert {slot: its.delay for slot, its in by_name(slots).items() if slot != "b"} == delays
+
+
+def test_a_worker_with_a_concurrency_only_leaves_the_delay_of_the_others(join: Join, slots: Slots) -> None:
+    first = join("first", bounds={**DELAY, "patterns": {"b*": SlotLimits(delay=20)}})
+    push(first, "a", 2)
+    push(first, "bc", 2)
+    join(
+        "last", bounds={"slots": SlotLimits(concurrency=8), "named": {"bc": SlotLimits(concurrency=2)}}
+    ).say()
+    found = {slot: (its.delay, its.concurrency) for slot, its in by_name(slots).items()}
+    assert found == {"a": (10, 8), "bc": (20, 2)}
+
+
+def test_a_fleet_is_not_mixed_any_more_when_all_its_workers_have_the_same_limits(
+    join: Join, slots: Slots
+) -> None:
+    def bounds(delay: float) -> dict[str, Any]:
+        return {"named": {"a": SlotLimits(delay=delay), "b": SlotLimits(delay=5)}}
+
+    old = [join(f"old{n}", bounds=bounds(9)) for n in range(2)]
+    push(old[0], "a", 2)
+    new = []
+    for n, worker in enumerate(old):
+        new.append(join(f"new{n}", bounds=bounds(3)))
+        new[n].say()
+        assert by_name(slots)["a"].delay == 3
+        worker.frontier.leave(True, False)
+    last = join("last", bounds=bounds(3)).say()
+    assert (last.other_limits, last.limits_in_force) == (None, None)
+    assert [worker.say().limits_in_force for worker in new] == [None, None]
+    again = join("again", bounds=bounds(3)).say()
+    assert (again.other_limits, again.limits_changed) == (None, last.limits_changed)
 
 
 def test_patterns_of_several_workers_apply_together_once_each(join: Join, server: redis.Redis) -> None:

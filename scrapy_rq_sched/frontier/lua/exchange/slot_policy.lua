@@ -1,4 +1,4 @@
--- Needs: keys, slots/slots, number_of, exchange/header
+-- Needs: keys, slots/slots, slots/slot_patterns, number_of, exchange/header
 -- The limits of slots in the settings of the workers: SlotPolicy in codec/slot_limits.py. META has the name of the
 -- policy in force (rules), the limits of a slot by default, and the patterns; SLOT_LIMITS has the slots that the settings
 -- name.
@@ -38,54 +38,91 @@ local function store_named(named, rules)
   end)
 end
 
--- Add the limits of the slots that the policy in force names, unless *named* has others for them. A slot that has no delay in
--- *named* keeps that in force.
-local function add_named(named, rules, delay, jitter)
+-- -> the names of the other living workers
+local function others_of(step)
+  local names = redis.call('ZRANGEBYSCORE', WORKERS, '(' .. step.now, '+inf')
+  for i = #names, 1, -1 do
+    if names[i] == step.worker then table.remove(names, i) end
+  end
+  return names
+end
+
+-- -> whether any of these workers has other limits in its settings. One without limits has no field policy.
+local function have_others(names)
+  for _, name in ipairs(names) do
+    if (redis.pcall('HGET', WORKER .. name, 'policy') or header.slot_policy) ~= header.slot_policy then return true end
+  end
+  return false
+end
+
+-- -> delay, jitter and concurrency of META's field slot_default
+local function default_in(text)
+  local delay, jitter, concurrency = string.match(text or '', DEFAULT)
+  return number_of(delay, 0), number_of(jitter, 0), number_of(concurrency, 0)
+end
+
+-- Add the limits in force of slots by name to *named*. A slot that has no delay there keeps that in force, also of the former
+-- patterns.
+local function add_named(named, rules, default)
   local fields, before = redis.call('HGETALL', SLOT_LIMITS), {}
   for i = 1, #fields, 2 do
-    local its_delay, its_jitter, concurrency, its_rules = string.match(fields[i + 1], '^(%S+) (%S+) (%S+) (%S+)$')
+    local delay, jitter, concurrency, its_rules = string.match(fields[i + 1], '^(%S+) (%S+) (%S+) (%S+)$')
     if its_rules == rules then
-      before[fields[i]] = {number_of(its_delay, 0), number_of(its_jitter, 0), number_of(concurrency, 0)}
+      before[fields[i]] = {number_of(delay, 0), number_of(jitter, 0), number_of(concurrency, 0)}
     end
   end
   for slot, its in pairs(named) do
-    local had = before[slot] or {delay, jitter}
-    if its[1] == 0 then its[1], its[2] = had[1], had[2] end
+    local had = before[slot] or {slot_patterns.limits_of(slot)}
+    if its[1] == 0 then its[1], its[2] = had[1] or default[1], had[2] or default[2] end
   end
   for slot, its in pairs(before) do named[slot] = named[slot] or its end
 end
 
--- -> *patterns* and after them those in force of other globs, as text; nil if there are none. A pattern without a delay gets
--- the one by default.
-local function with_former_patterns(patterns, delay, jitter)
-  local is_read, before = pcall(cjson.decode, redis.call('HGET', META, 'slot_patterns') or '')
-  if not is_read or type(before) ~= 'table' then return patterns end
-  local all, known = patterns and cjson.decode(patterns) or {}, {}
-  for _, pattern in ipairs(all) do
-    known[pattern[1]] = true
-    if pattern[3] == 0 then pattern[3], pattern[4] = delay, jitter end
+-- -> *patterns* and those in force of other globs, as text; nil if there are none. One without a delay comes last, since it
+-- must hide no delay, and has that by default.
+local function with_former_patterns(patterns, default)
+  local is_read, before = pcall(cjson.decode, redis.call('HGET', META, 'slot_patterns') or '[]')
+  local known, first, last = {}, {}, {}
+  for _, pattern in ipairs(patterns and cjson.decode(patterns) or {}) do
+    known[pattern[1]] = pattern[3] > 0
+    if pattern[3] > 0 then
+      first[#first + 1] = pattern
+    else
+      pattern[3], pattern[4] = default[1], default[2]
+      last[#last + 1] = pattern
+    end
   end
-  for _, pattern in ipairs(before) do
-    if type(pattern) == 'table' and not known[pattern[1]] then all[#all + 1] = pattern end
+  for _, pattern in ipairs(is_read and type(before) == 'table' and before or {}) do
+    if type(pattern) == 'table' and pattern[1] and not known[pattern[1]] then first[#first + 1] = pattern end
   end
-  return #all > 0 and cjson.encode(all) or nil
+  local named_first = {}
+  for _, pattern in ipairs(first) do named_first[pattern[1]] = true end
+  for _, pattern in ipairs(last) do
+    if not named_first[pattern[1]] then first[#first + 1] = pattern end
+  end
+  return #first > 0 and cjson.encode(first) or nil
+end
+
+-- Add the limits in force to *policy*, which is of a worker that joins others with other limits. -> the name of both together
+local function merge(step, policy, known)
+  local its, delay, jitter, concurrency = policy.default, default_in(step.meta.slot_default)
+  if its[1] == 0 then its[1], its[2] = delay, jitter end
+  if its[3] == 0 then its[3] = concurrency end
+  policy.named = policy.named or {}
+  add_named(policy.named, known, its)
+  policy.patterns = with_former_patterns(policy.patterns, its)
+  slot_patterns.forget()
+  return header.slot_policy .. MERGED
 end
 
 -- Store the limits in the settings of a worker. If the settings of several workers differ, those of the worker that joined
--- last apply. If it has no limits by default, only to the slots that it names: the others keep those in force.
+-- last apply. If it has no delay by default, it takes none from the others: their limits stay in force beside its own.
 local function store_policy(step, policy, known)
-  local meta, its = step.meta, policy.default
-  local had_limits, has_others = slots.is_limit(meta.slot_default), redis.call('ZCARD', WORKERS) > 1
-  local default = string.format('%.17g %.17g %d', its[1], its[2], its[3])
+  local meta, its, others = step.meta, policy.default, others_of(step)
+  local had_limits = slots.is_limit(meta.slot_default)
   meta.rules = header.slot_policy
-  if has_others and known and string.find(known, POLICY) and not slots.is_limit(default) then
-    default, meta.rules = meta.slot_default, header.slot_policy .. MERGED
-    local delay, jitter = string.match(default, DEFAULT)
-    delay, jitter = number_of(delay, 0), number_of(jitter, 0)
-    policy.named, policy.patterns = policy.named or {}, with_former_patterns(policy.patterns, delay, jitter)
-    add_named(policy.named, known, delay, jitter)
-  end
-  meta.slot_default = default
+  if its[1] == 0 and known and string.find(known, POLICY) and have_others(others) then meta.rules = merge(step, policy, known) end
+  meta.slot_default = string.format('%.17g %.17g %d', its[1], its[2], its[3])
   local fields = {'rules', meta.rules, 'slot_default', meta.slot_default}
   -- Slots keep blocks, turns and downloads when the limits in the settings go.
   local keeps = had_limits and not slots.is_limit(meta.slot_default) or redis.call('EXISTS', SLOTS_BLOCKED) == 1
@@ -99,7 +136,7 @@ local function store_policy(step, policy, known)
     redis.call('HDEL', META, 'slot_patterns')
   end
   -- The workers that are there give back the requests that they have not begun, which may have to wait now.
-  if has_others and header.exchange == 1 then
+  if #others > 0 and header.exchange == 1 then
     meta.limits_changed = exact_time()
     fields[#fields + 1], fields[#fields + 2] = 'limits_changed', meta.limits_changed
   end
@@ -125,9 +162,13 @@ end
 -- when the frontier wants them. A worker without limits in its settings uses the limits of the other workers.
 local function compare(step)
   local meta, known = step.meta, policy_in_force(step)
+  -- A policy that also has limits of other workers is needed as long as these are there.
+  local was_mixed = header.limits and known == header.slot_policy .. MERGED and not have_others(others_of(step))
   local differs = known and known ~= header.slot_policy and string.find(known, POLICY)
-  if differs and (header.limits or header.exchange == 1) then step.other_limits = meta.slot_default end
-  if header.limits and known ~= header.slot_policy and not step.over then
+  if differs and not was_mixed and (header.limits or header.exchange == 1) then step.other_limits = meta.slot_default end
+  if header.limits then redis.call('HSET', step.own, 'policy', header.slot_policy) end
+  local is_new = header.limits and known ~= header.slot_policy and known ~= header.slot_policy .. MERGED
+  if (is_new or was_mixed) and not step.over then
     store_policy(step, header.limits, known)
   elseif header.slot_policy and not known and not step.over then
     -- A request may begin only within its limits, and somebody has removed these.

@@ -47,4 +47,9 @@ function slot_patterns.limits_of(slot)
   if is_valid then return delay, jitter, concurrency end
 end
 
+-- The patterns in META are others now.
+function slot_patterns.forget()
+  patterns = nil
+end
+
 return slot_patterns -- seldom used
