@@ -74,7 +74,10 @@ class Journal:
             if "locked" not in str(error):
                 if self.is_new:
                     self._path.unlink(missing_ok=True)
-                raise FrontierError(f"{self._path} cannot be written: {error}") from error
+                raise FrontierError(
+                    f"{self._path} cannot be written: {error.__cause__ or error}. Make room there, or "
+                    "check its permissions, or write to another file"
+                ) from error
             raise FrontierError(
                 f"Another program writes the file of {self._path} ({error}). Wait until it ends, or write to "
                 "another file"

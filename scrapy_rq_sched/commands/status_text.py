@@ -10,7 +10,7 @@ from ..errors import frontier_command
 from ..inspect import Status
 from ..inspect.cause import cause_of
 from ..inspect.limit import LIMITS
-from ..inspect.rates import BUCKET, rates_of
+from ..inspect.rates import BUCKET, peak_of_latest, rates_of
 from ..inspect.status import PoolCounts, UnmetNeeds, Worker
 from ..inspect.wording import counted, crawl_command
 from . import crawl_text
@@ -182,8 +182,8 @@ def pace(status: Status) -> list[tuple[str, str]]:
     per_second = rates_of(status.history, begin, status.now, _BLOCKS)
     if not any(per_second):
         return []
-    peak = max(*per_second, status.per_second)
-    text = f"{sparkline(per_second)}  peak {rate(peak)} pages a second"
+    peak = rate(peak_of_latest(status, _SPARKLINE))
+    text = f"{sparkline(per_second)}  peak {peak} pages a second"
     return [("ten minutes", Styled(text, "cyan"))]
 
 

@@ -30,7 +30,7 @@ class Logs:
     def tail(self, worker: Worker | CrawlWorker, text: str = "") -> dict[str, Any]:
         """Return the last ``lines`` of the log of *worker*, and the ``problem`` if it cannot be read.
 
-        :param text: to return lines that contain this text, in upper or lower case.
+        :param text: to return lines with this text, in upper or lower case; ``found`` is their number.
         """
         if not worker.log:
             return _without("This worker has no log file: set LOG_FILE, or use scrapy frontier crawl")
@@ -42,20 +42,21 @@ class Logs:
             path = Path(worker.log).resolve(strict=True)
             if not path.is_relative_to(self._folder):
                 return _without(f"The log is not below {self._folder}, the folder of --logs")
-            return {"lines": _last_lines(path, text.lower()), "problem": ""}
+            lines, found = _last_lines(path, text.lower())
         except (
             OSError,
             ValueError,
             RuntimeError,
         ) as error:  # gone, not allowed; NUL in a path; a loop of links
             return _without(f"The log cannot be read: {getattr(error, 'strerror', None) or error}")
+        return {"lines": lines, "problem": "", **({"found": found} if text else {})}
 
 
 def _without(problem: str) -> dict[str, Any]:
     return {"lines": [], "problem": problem}
 
 
-def _last_lines(path: Path, searched: str) -> list[str]:
+def _last_lines(path: Path, searched: str) -> tuple[list[str], int]:
     most_bytes, most_lines = (SEARCHED_BYTES, FOUND_LINES) if searched else (MOST_BYTES, MOST_LINES)
     # A link that has taken the file's place since, or a pipe, is not followed.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
@@ -69,4 +70,4 @@ def _last_lines(path: Path, searched: str) -> list[str]:
     # The first one may have lost its beginning.
     whole = lines[1:] if about.st_size > most_bytes else lines
     found = [line for line in whole if searched in line.lower()] if searched else whole
-    return [line[:LONGEST_LINE] for line in found[-most_lines:]]
+    return [line[:LONGEST_LINE] for line in found[-most_lines:]], len(found)

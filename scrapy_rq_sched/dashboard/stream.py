@@ -55,10 +55,10 @@ class Stream:
             self._pictures.of(spider)  # a name that is too long is refused before the stream begins
         # The windows of a browser share a name that the page has made.
         browser = request.query_params.get("browser", "")[:LONGEST_ID]
-        is_full = self._open.total() >= self._most
-        if is_full or (browser and self._open[browser] >= MOST_OF_BROWSER):
-            count = f"{self._most} streams" if is_full else f"{MOST_OF_BROWSER} streams of this browser"
-            text = f"{count} are open, the maximum. Poll /api/v1/status instead"
+        if browser and self._open[browser] >= MOST_OF_BROWSER:
+            return Response(status_code=204)  # its page polls, and the browser logs no error
+        if self._open.total() >= self._most:
+            text = f"{self._most} streams are open, the maximum. Poll /api/v1/status instead"
             raise HTTPException(503, text, {"Retry-After": str(AGAIN)})
         ended = partial(self._has_ended, browser)
         stream = _Counted(self._pictures_of(spider, self._end_of(request)), ended)

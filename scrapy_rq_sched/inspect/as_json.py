@@ -13,7 +13,7 @@ from ..failed import FailedRequests
 from .crawl import Crawl
 from .entries import Entry, Held
 from .explain import Explanation
-from .rates import peak_of
+from .rates import HOUR, peak_of, peak_of_latest
 from .slots import SlotStatus
 from .status import Status, Worker
 
@@ -35,7 +35,8 @@ def status(found: Status) -> dict[str, Any]:
     """Return the status of a frontier as a dict."""
     last = None if found.last_crawl is None else crawl(found.last_crawl)
     history = [list(moment) for moment in found.history]
-    return {**dataclasses.asdict(found), "history": history, "last_crawl": last}
+    peak = peak_of_latest(found, HOUR)
+    return {**dataclasses.asdict(found), "peak": peak, "history": history, "last_crawl": last}
 
 
 def crawl(found: Crawl) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from .status import Status
 
 #: What each limit means, and whether more workers would help.
 LIMITS: dict[BottleneckName, str] = {
-    "politeness": "politeness: the hosts' delays and concurrency; more workers would not help",
+    "politeness": "politeness: the delays, blocks and concurrency of the hosts; more workers would not help",
     "callbacks": "callbacks: they use up the workers' time; more workers would help, on other cores",
     "concurrency": "CONCURRENT_REQUESTS: all workers have as many downloads; a higher value or more workers "
     "would help",

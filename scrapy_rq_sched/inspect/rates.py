@@ -11,13 +11,14 @@ import math
 from collections.abc import Sequence
 
 from .crawl import Crawl, Moment, moment_of
+from .status import Status
 
 #: Seconds of one count of pages; see ``lua/exchange/reply.lua``.
 BUCKET = 10
 #: Seconds of an hour.
 HOUR = 3600
-#: The parts of a history in which the peak is looked for, at most.
-MOST_PARTS = 400
+#: The least part of a count that counts by itself.
+LEAST = 0.4
 #: The fewest seconds over which a speed is calculated.
 SHORTEST = 1.0
 #: The time left is known only if the queue shrinks by this part of the pages that are done: as long as most
@@ -79,8 +80,37 @@ class Rates:
 
 
 def peak_of(crawl: Crawl) -> float:
-    """Return the most pages per second of *crawl*, in a part of its history of at least ten seconds."""
-    return max(rates_of(crawl.history, crawl.began, crawl.ended, MOST_PARTS, crawl.width))
+    """Return the most pages per second of *crawl*, in a part of its history."""
+    return _peak(crawl.history, crawl.began, crawl.ended, crawl.width)
+
+
+def peak_of_latest(status: Status, span: float) -> float:
+    """Return the most pages per second of *status* in the last *span* seconds, and now."""
+    whole = [moment for moment in status.history if moment.second + BUCKET <= status.now]
+    if not whole:
+        return status.per_second
+    begin = max(status.now - span, whole[0].second + whole[0].first)
+    return max(_peak(whole, begin, status.now), status.per_second)
+
+
+def _peak(history: Sequence[Moment], begin: float, end: float, width: float = BUCKET) -> float:
+    """Return the most pages per second in one of the counts of *history*, from *begin* to *end*.
+
+    One of which too little lies in this time is added to its neighbour. The counts are as Redis has them, so
+    that the peak is the same whenever it is calculated.
+
+    :param width: seconds of each count.
+    """
+    parts: list[tuple[int, float]] = []
+    for moment in history:
+        pages, lasted = moment.pages, min(moment.second + width, end) - max(moment.second, begin)
+        if lasted <= 0:
+            continue
+        if parts and min(lasted, parts[-1][1]) < LEAST * width:
+            before = parts.pop()
+            pages, lasted = pages + before[0], lasted + before[1]
+        parts.append((pages, lasted))
+    return max((pages / max(SHORTEST, lasted) for pages, lasted in parts), default=0.0)
 
 
 def rates_of(

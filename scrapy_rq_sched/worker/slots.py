@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
@@ -20,6 +21,9 @@ logger = logging.getLogger(__name__)
 
 #: Number of slots whose limits are remembered.
 LIMITS_REMEMBERED = 10_000
+#: Seconds for which the limits of other workers hold that the frontier does not name any more: if it has lost
+#: its data, these workers may need a moment to join again.
+REMEMBERED_FOR = 60.0
 
 
 class Politeness:
@@ -60,12 +64,19 @@ class Politeness:
         self._has_warned = False
         # Whether other workers have other limits in their settings, which are in force; and those by default.
         self._others_apply = False
-        self._in_force = UNLIMITED
+        self._in_force: SlotLimits | None = None
+        self._in_force_until = 0.0
         #: The same limits, as the frontier applies them.
         self.policy = self._policy()
 
     def of(self, slot: str) -> SlotLimits:
-        """Return the limits of *slot* that the fleet keeps."""
+        """Return the limits of *slot* that the fleet keeps.
+
+        The settings of other workers may name the slot, with others: this worker knows those by default.
+        """
+        return self._in_force if self._may_be_limited(slot) and self._in_force else self._own(slot)
+
+    def _own(self, slot: str) -> SlotLimits:
         known = self._set.get(slot) or self._known.get(slot)
         if known is None:
             limits = self._others.get(slot, self._by_settings)
@@ -76,10 +87,10 @@ class Politeness:
 
     def gap_of(self, slot: str) -> float | None:
         """Return the minimum seconds between two requests of *slot*; None if the fleet keeps no delay."""
-        if self._in_force.delay and self._may_be_limited(slot):
-            # Their settings may name the slot, with another delay: this worker knows that by default.
-            return self._in_force.delay * (1 - self._in_force.jitter)
-        if not ("delay" in self._fleet or slot in self._set_delay or self._has_delay_by_rule(slot)):
+        is_by_others = self._in_force is not None and self._may_be_limited(slot)
+        if not (
+            is_by_others or "delay" in self._fleet or slot in self._set_delay or self._has_delay_by_rule(slot)
+        ):
             return None
         limits = self.of(slot)
         return limits.delay * (1 - limits.jitter)
@@ -124,7 +135,7 @@ class Politeness:
 
     def _may_be_limited(self, slot: str) -> bool:
         """Return whether other workers' settings may have limits of *slot*, and this worker's have none."""
-        return self._others_apply and self.of(slot).is_unlimited
+        return self._others_apply and self._own(slot).is_unlimited
 
     def caps(self, slots: Iterable[str]) -> dict[str, int]:
         """Return how many pages some of *slots* may have, if the settings have caps for them."""
@@ -160,7 +171,11 @@ class Politeness:
         if reply.other_limits is not None:
             self._warn_of("the other workers", str(reply.other_limits), self._when_joining())
         in_force = reply.limits_in_force
-        self._others_apply, self._in_force = in_force is not None, in_force or UNLIMITED
+        now = time.monotonic()
+        if in_force is not None:
+            self._others_apply, self._in_force, self._in_force_until = True, in_force, now + REMEMBERED_FOR
+        elif now > self._in_force_until:
+            self._others_apply, self._in_force = False, None
         if in_force is not None:
             self._warn_of(
                 "a worker that joined later", str(in_force), "the limits of the worker that joined last"
@@ -189,7 +204,7 @@ class Politeness:
             "Give all workers the same DOWNLOAD_DELAY, DOWNLOAD_SLOTS, FRONTIER_SLOTS and "
             "FRONTIER_FLEET_LIMITS",
             others,
-            f"by default {its} here, {limits} there" if its != limits else "other slots by name",
+            f"by default {its} here, {limits} there" if its != limits else "other limits of single slots",
             kept,
         )
 

@@ -52,7 +52,16 @@ def printed(redis_url: str, *arguments: str) -> list[Any]:
 # -- the same as the commands ----------------------------------------------------------------------------
 
 #: What changes from a second to the next, where nothing happens.
-MOVING = ("now", "next_turn_in", "per_second", "per_hour", "growth", "seconds_left", "seconds_left_at_least")
+MOVING = (
+    "now",
+    "next_turn_in",
+    "peak",
+    "per_second",
+    "per_hour",
+    "growth",
+    "seconds_left",
+    "seconds_left_at_least",
+)
 
 
 def still(status: dict[str, Any]) -> dict[str, Any]:

@@ -91,7 +91,10 @@ def test_a_crawl_is_shown_beside_the_one_before(
     expect(charts).to_have_count(4)
     expect(charts.first).to_contain_text("3.3 on average, peak 4.2")
     assert f"{printed(redis_url, 'history', 'shop', '3')[0]['peak']:.1f}" == "4.2"
+    page.set_viewport_size({"width": 1280, "height": 700})
+    page.evaluate("window.scrollTo(0, 0)")
     crawl.get_by_role("link", name="To the failed list").click()
+    expect(page.locator("#panel-failed")).to_be_in_viewport()
     expect(page.locator("#panel-failed .group").first).to_be_visible()
     seen.tab("history")
     expect(page.locator("#panel-history tbody tr:visible")).to_have_count(4)
@@ -240,12 +243,18 @@ def test_a_small_screen_shows_all_of_a_crawl(
     look: Open, make: Make, server: redis.Redis, scheme: str
 ) -> None:
     long = {"reason": "x" * 200, "settings": json.dumps({"USER_AGENT": "y" * 300})}
-    past(server, "shop", {}, {**long, "largest": [["z" * 200, 7, 7]], "slots": 2})
+    about = {"host": "crawler-1", "pid": 411, "log": f"/var/log/{'w' * 150}/worker.log"}
+    worker = {"name": "w1", "about": json.dumps(about), "done": "responses=9", "joined": 1}
+    past(server, "shop", {}, {**long, "largest": [["z" * 200, 7, 7]], "slots": 2, "workers": [worker]})
     for route in ("#/", "#/s/shop", "#/s/shop/history", "#/s/shop/history/2"):
         page = opened(look, make(), route, viewport=NARROW, color_scheme=scheme).page
         page.wait_for_selector("text=finished")
         page.wait_for_timeout(300)
         assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"], route
+        rights = page.evaluate(
+            "[...document.querySelectorAll('td')].map((c) => c.getBoundingClientRect().right)"
+        )
+        assert max([0, *rights]) <= NARROW["width"], route
 
 
 def test_a_crawl_is_watched_through_its_end(look: Open, make: Make, fleet: Fleet) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_rq_sched.dashboard.logs import LONGEST_LINE, MOST_BYTES, MOST_LINES, Logs
+from scrapy_rq_sched.dashboard.logs import FOUND_LINES, LONGEST_LINE, MOST_BYTES, MOST_LINES, Logs
 from scrapy_rq_sched.inspect import Worker
 
 
@@ -57,7 +57,10 @@ def test_the_lines_with_a_text_are_found_in_a_long_log(folder: Path) -> None:
     (folder / "long.log").write_text("\n".join(lines))
     found = Logs(str(folder)).tail(worker(folder / "long.log"), "ignoring")
     assert found["lines"] == [f"{number} Ignoring" for number in (7, 1007, 2007, 3007, 4007)]
-    assert Logs(str(folder)).tail(worker(folder / "long.log"), "nowhere") == {"lines": [], "problem": ""}
+    assert found["found"] == 5
+    every = Logs(str(folder)).tail(worker(folder / "long.log"), "other")
+    assert (len(every["lines"]), every["found"]) == (FOUND_LINES, 4995)
+    assert Logs(str(folder)).tail(worker(folder / "long.log"), "nowhere")["found"] == 0
 
 
 def test_no_log_is_read_without_a_folder_or_for_another_host(folder: Path) -> None:

@@ -475,6 +475,9 @@ def test_a_worker_with_a_concurrency_only_leaves_the_delay_of_the_others(join: J
     ).say()
     found = {slot: (its.delay, its.concurrency) for slot, its in by_name(slots).items()}
     assert found == {"a": (10, 8), "bc": (20, 2)}
+    join("another", bounds={"named": {"a": SlotLimits(delay=30)}}).say()
+    found = {slot: (its.delay, its.concurrency) for slot, its in by_name(slots).items()}
+    assert found == {"a": (30, 8), "bc": (20, 2)}
 
 
 def test_a_fleet_is_not_mixed_any_more_when_all_its_workers_have_the_same_limits(

@@ -256,4 +256,6 @@ def test_a_slot_without_limits_here_needs_turns_while_the_limits_of_others_are_i
     polite.take_reply(Reply("1", limits_in_force=SlotLimits(delay=2)))
     assert waits() == {True}
     assert polite.counts("a")
+    polite.take_reply(Reply("2"))  # the frontier has lost its data
+    assert waits() == {True}
     assert (polite.gap_of("a"), polite.gap_of("b")) == (2, 1 if others else 2)

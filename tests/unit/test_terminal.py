@@ -360,7 +360,7 @@ def test_a_crawl_under_way_has_a_bar_and_the_maximum_of_its_pace() -> None:
     history = [Moment(int(NOW) - 10 * n, 100 if n == 5 else 10, 5) for n in range(60, 0, -1)]
     fields = fields_of(crawl(number=25, per_second=1.0, history=history, delayed=0, seeds=0))
     assert fields["progress"] == "33 % of 75 known requests"
-    assert fields["ten minutes"] == f"{'▂' * 27}█{'▂' * 2}  peak 5.5 pages a second"
+    assert fields["ten minutes"] == f"{'▂' * 27}█{'▂' * 2}  peak 10.0 pages a second"
 
 
 def test_the_sparkline_of_a_young_crawl_begins_at_its_first_page() -> None:

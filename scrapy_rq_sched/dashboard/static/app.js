@@ -79,7 +79,7 @@ function go() {
   const [, kind, name, tab, rest] = location.hash.split("/");
   let decoded = null;
   try { decoded = kind === "s" && name ? decodeURIComponent(name) : null; } catch { /* as if there were no name */ }
-  if (page.view && decoded != null && page.view.name === decoded) { page.view.choose(tab, rest); return; }
+  if (page.view && decoded != null && page.view.name === decoded) { page.view.choose(tab, rest); page.view.reveal(); return; }
   hush();
   $("dialog").close();
   page.view = decoded == null ? overview() : spider(decoded);

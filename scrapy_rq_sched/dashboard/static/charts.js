@@ -29,8 +29,9 @@ export function series(history, begin, end, width = BUCKET) {
     waiting = sum?.waiting ?? waiting;
     const of = last && (lasted < least || last.lasted < least) ? last : { second, lasted: 0, pages: 0, items: 0, errors: 0 };
     if (of !== last) found.push(of);
+    // A short part at the beginning, before its neighbour, may have had the most.
+    of.waiting = of === last && last.lasted < least ? Math.max(last.waiting, waiting) : waiting;
     of.lasted += lasted;
-    of.waiting = waiting;
     for (const name of ["pages", "items", "errors"]) of[name] += sum?.[name] ?? 0;
   }
   return found.map((one) => {
@@ -117,9 +118,9 @@ export function chart(title, pick, figure, unit, kind = "") {
     put(until, last);
     plot.setAttribute("aria-label", `${title}: ${described}`);
   };
-  /** Show *found* up to the value *now*. */
-  const show = (found, now) => {
-    const peak = figure(drawn(found, now)), span = points.length ? points.at(-1).second - points[0].second + BUCKET : 0;
+  /** Show *found* up to the value *now*, with the *highest* one, if it is known. */
+  const show = (found, now, highest) => {
+    const most = drawn(found, now), peak = figure(highest ?? most), span = points.length ? points.at(-1).second - points[0].second + BUCKET : 0;
     const lasts = duration(span < 60 ? span : Math.round(span / 60) * 60);
     tell(`${figure(now)}, peak ${peak}`, points.length > 1 ? `${lasts} ago` : "", "now", `${figure(now)} ${unit} now, at most ${peak} in the last ${lasts}`);
   };

@@ -15,6 +15,7 @@ const FURTHER = {
   offsite: "offsite", http_errors: "dropped because of their status (with those that failed)", callback_errors: "with an exception in the callback",
   dropped_items: "items dropped by pipelines",
 };
+const SINGULAR = { retries: "retry", duplicates: "duplicate", dropped_items: "item dropped by pipelines" };
 
 export const badgeOf = (state) => { const made = badge(); made.show(state); return made.element; };
 
@@ -31,15 +32,15 @@ export function wholeCharts(kinds) {
   };
   const element = h("div", { class: "charts" }, ...kinds.map((kind) => KINDS[kind][0].element));
   const show = (crawl) => {
-    const points = whole(crawl);
+    const points = whole(crawl), highest = { pages: crawl.peak, waiting: Math.max(0, ...crawl.history.map(([, , waiting]) => waiting)) };
     element.hidden = !points.length;
-    for (const kind of kinds) KINDS[kind][0].showWhole(points, crawl.began, crawl.ended, KINDS[kind][1](crawl), kind === "pages" ? crawl.peak : null);
+    for (const kind of kinds) KINDS[kind][0].showWhole(points, crawl.began, crawl.ended, KINDS[kind][1](crawl), highest[kind]);
   };
   return { element, show };
 }
 
 function further(crawl) {
-  const found = Object.entries(FURTHER).filter(([name]) => crawl.counts[name]).map(([name, text]) => `${number(crawl.counts[name])} ${text}`);
+  const found = Object.entries(FURTHER).filter(([name]) => crawl.counts[name]).map(([name, text]) => `${number(crawl.counts[name])} ${crawl.counts[name] === 1 ? SINGULAR[name] ?? text : text}`);
   if (crawl.returned) found.push(`${number(crawl.returned)} of dead workers crawled again`);
   return found.join(", ");
 }
@@ -102,7 +103,7 @@ export function oneCrawl(name) {
     { title: "Responses", num: true, text: (w) => number(w.counts.responses) },
     { title: "Log", text: (w) => w.log || "–" },
   ], (w) => w.name);
-  const more = h("p", { class: "note" }), dropped = h("p", { class: "note" }, "The logs of the workers name the pages that were dropped because of their status. Open a worker, and search its log for “Ignoring response”."), missing = h("p", { class: "empty", hidden: true });
+  const more = h("p", { class: "note" }), dropped = h("p", { class: "note" }, "The logs of the workers name the pages that were dropped because of their status, and those with an exception in the callback. Open a worker, and search its log for “Ignoring response”, or for “Spider error processing”."), missing = h("p", { class: "empty", hidden: true });
   const body = h("div", {}, h("div", { class: "head" }, title, state.element), cause, figures.element, charts.element, about.element,
     dropped, failed.element, largest.element, slowest.element, workers.element, more);
   const element = h("div", { hidden: true, "data-name": "crawl" }, h("p", {}, h("a", { href: `#/s/${encodeURIComponent(name)}/history` }, "All crawls")), missing, body);
@@ -132,7 +133,7 @@ export function oneCrawl(name) {
       ["Settings", Object.entries(crawl.settings).map(([setting, value]) => `${setting}=${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ")],
       ["Version", crawl.version ? `scrapy-rq-sched ${crawl.version}, Scrapy ${crawl.scrapy}` : ""],
     ]);
-    dropped.hidden = !crawl.counts.http_errors;
+    dropped.hidden = !(crawl.counts.http_errors || crawl.counts.callback_errors);
     failed.show(crawl);
     largest.show(crawl.slots > 1 ? crawl.largest : []);
     slowest.show(crawl.slots > 1 ? crawl.slowest : []);

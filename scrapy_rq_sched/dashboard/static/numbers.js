@@ -79,7 +79,7 @@ export function limits() {
       const part = h("i", { class: limit in page.about.limits ? limit : "none" });
       return { element: part, update: ([, count]) => { part.style.flexGrow = count; } };
     });
-    const said = found.map(([limit, count]) => `${counted(count, "worker")}: ${limit}`).join(", ");
+    const said = found.map(([limit, count]) => `${counted(count, "worker")}: ${limit === "none" ? "no limit" : limit}`).join(", ");
     put(legend, said);
     const unmet = status.unmet.map((one) => `No worker that is alive offers ${one.needs.join(" and ")}: requests that need it wait`);
     const following = status.following && `${counted(status.following, "request")} ${status.following === 1 ? "waits" : "wait"} until a group is finished`;

@@ -83,7 +83,7 @@ export function spider(name) {
     last.show(status);
     charts.hidden = limit.element.hidden = Boolean(ended);
     const points = latest(status, SPAN);
-    speed.show(points, status.per_second);
+    speed.show(points, status.per_second, status.peak);
     queue.show(points, status.waiting);
     workers.show(status);
     details.count("workers", number(frontier.alive));
@@ -92,6 +92,6 @@ export function spider(name) {
     events.show(frontier);
     if (isNew) details.refresh();
   };
-  const self = { element, show, name, isThere: false, choose: details.choose, refresh: () => { pools.refresh(); details.refresh(); } };
+  const self = { element, show, name, isThere: false, choose: details.choose, reveal: details.reveal, refresh: () => { pools.refresh(); details.refresh(); } };
   return self;
 }

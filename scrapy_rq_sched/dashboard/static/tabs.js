@@ -53,7 +53,12 @@ export function tabs(all) {
     tab.open?.(rest);
     select(tab);
   };
-  return { element: h("section", { class: "card details" }, bar, panels), choose, count, refresh };
+  /** Bring the tabs into sight, after a link to one of them. */
+  const reveal = () => {
+    const { top } = bar.getBoundingClientRect();
+    if (top < 0 || top > 0.6 * window.innerHeight) bar.scrollIntoView();
+  };
+  return { element: h("section", { class: "card details" }, bar, panels), choose, reveal, count, refresh };
 }
 
 export function pager(page, go) {

@@ -50,6 +50,11 @@ export function size(bytes) {
   return `about ${value >= 10 || !unit ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
 }
 
-export const clock = (seconds) => (seconds ? new Date(seconds * 1000).toLocaleTimeString() : "–");
+/** Return a time of today as a clock shows it, and another one with its date. */
+export const clock = (seconds) => {
+  if (!seconds) return "–";
+  const time = new Date(seconds * 1000);
+  return time.toDateString() === new Date().toDateString() ? time.toLocaleTimeString() : minute(seconds);
+};
 export const minute = (seconds) => (seconds ? new Date(seconds * 1000).toLocaleString([], { month: "short", day: "numeric", hour: "numeric", minute: "2-digit" }) : "–");
 export const date = (seconds) => (seconds ? new Date(seconds * 1000).toLocaleString() : "–");

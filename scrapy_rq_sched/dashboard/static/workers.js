@@ -10,6 +10,9 @@ import { clean, counted, date, duration, named, number, quoted } from "./text.js
 const stateOf = (w) => (w.place ? `${w.place} in line` : !w.alive ? "dead" : w.told_to_stop ? "closing" : "alive");
 const stateBadge = (w) => h("span", { class: `badge ${w.place ? "calm" : !w.alive ? "bad" : w.told_to_stop ? "warn" : "good"}` }, stateOf(w));
 
+// Milliseconds after which a log is searched again.
+const AGAIN = 5000;
+
 /** Return how a worker of a crawl has ended, as a badge. */
 export const endBadge = (w) => h("span", { class: `badge ${w.how === "lost" ? "bad" : w.how ? "calm" : "good"}` }, w.how === "lost" ? "died" : w.how || "alive");
 
@@ -17,7 +20,7 @@ const statusesOf = (counts) => Object.entries(counts).filter(([status]) => /^\d+
 
 /** Return one worker: its state, what it holds, its log. */
 function oneWorker(name) {
-  let now = 0, shown = "", sought = "";
+  let now = 0, shown = "", sought = "", soughtAt = 0;
   const title = h("h2", { class: "theirs" }), badge = h("span"), facts = h("dl", { class: "facts" });
   const stop = page.about.actions && h("button", { class: "small danger", hidden: true,
     onclick: () => act("workers/stop", { worker: shown }, { title: `Stop ${named(shown)}?`, button: "Stop", danger: true }) }, "Stop this worker");
@@ -48,8 +51,10 @@ function oneWorker(name) {
   const seek = async (worker, wanted) => {
     const { log: found } = await get("worker", { spider: name, worker, log: wanted });
     if (shown !== worker || sought !== wanted) return;
+    soughtAt = Date.now();
     write(found.lines);
-    put(note, clean(found.problem || (found.lines.length ? `${counted(found.lines.length, "line")} with “${wanted}”` : `No line has “${wanted}”`)));
+    const latest = found.found > found.lines.length ? `The latest ${number(found.lines.length)} of ` : "";
+    put(note, clean(found.problem || (found.found ? `${latest}${counted(found.found, "line")} with “${wanted}”` : `No line has “${wanted}”`)));
     note.hidden = false;
   };
   const ofNow = (w) => [
@@ -93,7 +98,10 @@ function oneWorker(name) {
     more.hidden = !found.has_more;
     put(more, `The first ${number(leases.length)} requests.`);
     search.hidden = Boolean(found.log.problem);
-    if (sought) return;
+    if (sought) {
+      if (Date.now() - soughtAt > AGAIN) await seek(worker, sought);
+      return;
+    }
     note.hidden = !found.log.problem && !w.log;
     put(note, clean([w.log, found.log.problem].filter(Boolean).join(". ")));
     // The latest line is in sight, unless somebody has scrolled up.

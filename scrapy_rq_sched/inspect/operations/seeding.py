@@ -291,7 +291,7 @@ def _check_good(found: Checked, noun: str, skips_invalid: bool) -> None:
     elif found.bad and not skips_invalid:
         problem = (
             f"{counted(found.bad, noun)} of {found.bad + found.good:,} {'is' if found.bad == 1 else 'are'} "
-            "invalid. Correct them, or push only the others with --skip-invalid"
+            "invalid. Correct them, or leave them out (--skip-invalid)"
         )
     else:
         return

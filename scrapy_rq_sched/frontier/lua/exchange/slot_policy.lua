@@ -61,8 +61,8 @@ local function default_in(text)
   return number_of(delay, 0), number_of(jitter, 0), number_of(concurrency, 0)
 end
 
--- Add the limits in force of slots by name to *named*. A slot that has no delay there keeps that in force, also of the former
--- patterns.
+-- Add the limits in force of slots by name to *named*. A slot that has no delay there, or no concurrency, keeps that in force,
+-- also of the former patterns.
 local function add_named(named, rules, default)
   local fields, before = redis.call('HGETALL', SLOT_LIMITS), {}
   for i = 1, #fields, 2 do
@@ -74,6 +74,7 @@ local function add_named(named, rules, default)
   for slot, its in pairs(named) do
     local had = before[slot] or {slot_patterns.limits_of(slot)}
     if its[1] == 0 then its[1], its[2] = had[1] or default[1], had[2] or default[2] end
+    if its[3] == 0 then its[3] = had[3] or default[3] end
   end
   for slot, its in pairs(before) do named[slot] = named[slot] or its end
 end
@@ -85,6 +86,7 @@ local function with_former_patterns(patterns, default)
   local known, first, last = {}, {}, {}
   for _, pattern in ipairs(patterns and cjson.decode(patterns) or {}) do
     known[pattern[1]] = pattern[3] > 0
+    if pattern[5] == 0 then pattern[5] = default[3] end
     if pattern[3] > 0 then
       first[#first + 1] = pattern
     else
