@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,8 +40,9 @@ class Screen:
         self._absence = Absence()
         self._log_problem = ""
         self.interval = REDRAW if self._output.redraws else LINE
+        logs = "Its log is" if workers == 1 else "Their logs are"
         self._output.say(
-            f"{counted(workers, 'worker')} of spider {spider}. Their logs are in {os.path.relpath(folder)}"
+            f"{counted(workers, 'worker')} of spider {spider}. {logs} in {os.path.relpath(folder)}"
         )
 
     @contextmanager
@@ -122,7 +124,9 @@ def line_of(supervisor: Supervisor, status: Status) -> str:
 
 def pairs_of(supervisor: Supervisor, status: Status) -> list[tuple[str, str]]:
     """Return the names and values of the live view."""
-    elsewhere = status.alive - supervisor.running
+    # A worker that has died or leaves counts as alive for a moment: it is not on another machine for that.
+    here = socket.gethostname()
+    elsewhere = sum(worker.alive and worker.host not in ("", here) for worker in status.workers)
     # A worker's errors are in Redis with its next exchange, and its log is here at once.
     status = replace(status, errors=max(status.errors, supervisor.errors))
     items, errors = items_and_errors(status)

@@ -140,6 +140,7 @@ def _move(context: Context, view: View, feed: Feed, follows: bool) -> bool:
     """
     problem = ""
     has_begun = waits = False
+    name = view.spider
     while True:
         try:
             # First, so that an item that comes before the end is seen after it.
@@ -163,12 +164,15 @@ def _move(context: Context, view: View, feed: Feed, follows: bool) -> bool:
             continue
         problem = ""
         has_begun = has_begun or state != "new"
+        if waits and has_begun:
+            waits = False
+            context.output.say(f"The crawl of spider {name!r} has begun. Its items are written as they come")
         is_over = state == "finished" or (state == "new" and (has_begun or not follows))
         if is_over or not follows:
             return is_over
         if not (has_begun or waits):
             waits = True
-            context.output.say(f"The crawl of spider {view.spider!r} has not begun. Waiting for it")
+            context.output.say(f"The crawl of spider {name!r} has not begun. Waiting for it")
         time.sleep(INTERVAL)
 
 

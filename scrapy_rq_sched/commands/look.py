@@ -132,7 +132,11 @@ class Explain(Action):
             ),
         ]
         if found.outcomes:
-            ended = [f"{when(one.time)}: {single_line(one.text)}" for one in found.outcomes]
+            raised = "; its callback raised an exception"
+            ended = [
+                f"{when(one.time)}: {single_line(one.text)}{raised if one.has_raised else ''}"
+                for one in found.outcomes
+            ]
             pairs.append(("ended", "\n".join(ended)))
         if found.history:
             pairs.append(("history", "\n".join(found.history)))

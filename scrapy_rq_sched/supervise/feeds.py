@@ -330,7 +330,10 @@ def unwritten(server: Any, keys: Keys, own: Sequence[str], path: str = "") -> li
     :param path: only those of this file of this machine; empty: of all files.
     """
     lines = []
-    for token, owner in owners(server, keys):
+    known = owners(server, keys)
+    # A file that this run has replaced is no place for the items of an earlier one.
+    taken = {owner for token, owner in known if token in own}
+    for token, owner in known:
         if path and owner != (socket.gethostname(), path):
             continue
         stream = keys.feed(token)
@@ -338,7 +341,7 @@ def unwritten(server: Any, keys: Keys, own: Sequence[str], path: str = "") -> li
         is_moved = token in own or server.exists(keys.stream_writer(stream))
         waiting = 0 if is_moved else int(server.xlen(stream))
         if waiting:
-            place = owner.place or f"items-{token}.jsonl"
+            place = (owner not in taken and owner.place) or f"items-{token}.jsonl"
             command = frontier_command("items", keys.spider, "--feed", token, "-o", place)
             lines.append(
                 f"{counted(waiting, 'item')} of an earlier run, for {bounded(owner.path)} on "

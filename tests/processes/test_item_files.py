@@ -345,6 +345,7 @@ def test_a_command_that_follows_waits_for_a_crawl_that_has_not_begun(terminal: T
     assert code == 0, said
     code, said = ended(process)
     assert code == 0, said
+    assert "The crawl of spider 'pages' has begun. Its items are written as they come" in said
     assert terminal.found() == dict.fromkeys(ALL, 1)
 
 

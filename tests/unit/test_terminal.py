@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shlex
+import socket
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -452,7 +453,10 @@ def test_the_line_of_a_crawl_has_singulars() -> None:
     status = Status("site", "k", "crawling", NOW, pages=1, workers=[worker("w")], per_second=2.0)
     assert line_of(supervisor, status) == "1 page, 2.0 a second, 0 waiting, 1 worker, 1 error"
     assert line_of(supervisor, replace(status, workers=[])) == "1 page, 0 waiting, 1 worker, 1 error"
-    assert dict(pairs_of(supervisor, crawl()))["workers"] == "1 here, 2 on other machines"
+    workers = [worker(name) for name in ("here", "elsewhere", "elsewhere too")]
+    workers[0] = replace(workers[0], host=socket.gethostname())
+    its = crawl(workers=[*workers, replace(workers[0], name="dead, and not found so yet")])
+    assert dict(pairs_of(supervisor, its))["workers"] == "1 here, 2 on other machines"
     assert "pages" not in dict(pairs_of(supervisor, Status("site", "k", "finished", NOW)))
 
 
