@@ -190,8 +190,8 @@ class Politeness:
         """Return which limits apply when a worker with these settings joins, in words."""
         if not self.policy:
             return "the limits of the others"
-        if self.policy.default.is_unlimited:
-            return "this worker's limits of the slots that it names, and else those of the others"
+        if not self.policy.default.delay:
+            return "this worker's limits where it has some, and else those of the others"
         return "this worker's limits, because it joined last"
 
     def _warn_of(self, others: str, limits: str, kept: str) -> None:

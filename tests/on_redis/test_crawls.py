@@ -192,6 +192,17 @@ def test_a_worker_that_leaves_before_any_request_leaves_no_entry(start: Start, h
     assert [one.run for one in history()] == [1]
 
 
+@pytest.mark.parametrize("name", ["counts", "crawls"])
+def test_a_worker_leaves_though_another_program_has_written_to_the_record(
+    start: Start, server: redis.Redis, keys: Keys, name: str
+) -> None:
+    worker = start("one")
+    server.delete(getattr(keys, name))
+    server.set(getattr(keys, name), "text")
+    worker.frontier.leave(finished=False, persist=False)
+    assert not server.exists(keys.workers)
+
+
 def test_a_crawl_that_begins_without_a_history_has_no_entry_in_one_that_comes_later(
     start: Start, history: History, server: redis.Redis, keys: Keys
 ) -> None:

@@ -2,8 +2,9 @@
 -- The record of the crawl under way: the counts of its workers and slots, and its chart. fleet/crawls.lua makes its entry in
 -- the history of it.
 --
--- COUNTS, a hash: run: the number of the crawl, ':' and when its record began, which no other record has; began: when the crawl began;
---   came: when the last worker joined; settings: those that matter, in JSON; folded, folded_lost, done: of workers that are gone, how many there were, how many of these died, and what they did together; for each other
+-- COUNTS, a hash: run: the number of the crawl, ':' and when its record began, which no other record has; began: when the crawl
+--   began; came: when the last worker joined; settings: those that matter, in JSON; folded, folded_lost, done: of workers that
+--   are gone, how many there were, how many of these died, and what they did together; for each other
 --   worker
 --   'joined <worker>': '<time> <its description>', 'left <worker>' or 'lost <worker>': the time, 'done <worker>': what it
 --   has done, as '<name>=<number> …'; 'aside <reason>': how many requests were set aside; returned: how many begun requests
@@ -61,6 +62,7 @@ end
 
 -- Forget the crawl under way, and its number if no entry has it: it never began.
 function record.undo()
+  if not is_usable() then return record.clear() end
   local run = whole(record.number(redis.call('HGET', COUNTS, 'run')))
   if redis.call('HGET', CRAWLS, 'last') == run and redis.call('HEXISTS', CRAWLS, run) == 0 then
     count_up(CRAWLS, 'last', -1)
