@@ -466,6 +466,22 @@ def test_a_worker_with_limits_of_another_slot_only_leaves_the_limits_of_the_othe
     assert {slot: its.delay for slot, its in by_name(slots).items() if slot != "b"} == delays
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_the_limits_of_all_workers_come_back_after_redis_has_lost_its_data(
+    join: Join, slots: Slots, server: redis.Redis, is_first: bool
+) -> None:
+    workers = [join("a", bounds=DELAY), join("b", bounds={"named": {"b": SlotLimits(delay=7)}})]
+    for worker in workers:
+        worker.say()
+    server.flushall()
+    for worker in workers if is_first else workers[::-1]:
+        for _ in range(3):
+            worker.say()
+    assert not any(worker.say().wants_policy for worker in workers)
+    push(workers[0], "a", 2)
+    assert by_name(slots)["a"].delay == 10
+
+
 def test_a_worker_with_a_concurrency_only_leaves_the_delay_of_the_others(join: Join, slots: Slots) -> None:
     first = join("first", bounds={**DELAY, "patterns": {"b*": SlotLimits(delay=20)}})
     push(first, "a", 2)
