@@ -15,6 +15,7 @@ from ..frontier.messages import Batch, SlotAnswers
 from ..frontier.replies import Part, Reply
 from ..settings import FrontierSettings
 from .ready import Ready
+from .requests import is_robots
 
 #: The status of an answer to a client that asks too fast (RFC 6585), and of a server that is overloaded.
 TOO_MANY, UNAVAILABLE = 429, 503
@@ -139,8 +140,7 @@ class SiteAnswers(Part):
     @staticmethod
     def _lacks_robots(answer: Answer) -> bool:
         """Return whether the site cannot say what its robots.txt forbids (RFC 9309, 2.3.1.4)."""
-        is_robots = answer.status >= 500 and answer.url.endswith("/robots.txt")
-        return is_robots and not answer.is_by_proxy
+        return answer.status >= 500 and is_robots(answer.url) and not answer.is_by_proxy
 
     def _is_overloaded(self, answer: Answer) -> bool:
         """Return whether the site cannot answer several URLs in a row."""

@@ -20,7 +20,7 @@ from ..errors import NotSentError, one_line
 from ..frontier.messages import Batch
 from ..frontier.replies import AT_ONCE, Part, Reply
 from .clock import ServerClock
-from .requests import Requests
+from .requests import Requests, is_robots
 from .slots import Politeness
 
 #: The maximum number of turns of a slot to ask for at a time; others need turns, too. Without a delay, there
@@ -45,10 +45,6 @@ Cancel = Callable[[], None]
 def _call_now(at: float, call: Callable[[], None]) -> Cancel:
     call()
     return lambda: None
-
-
-def _is_robots(url: str) -> bool:
-    return url.endswith("/robots.txt")
 
 
 @dataclass(slots=True, eq=False)
@@ -97,7 +93,7 @@ class OutsideRequests(Part):
             return None
         # The page that waits for its robots.txt has a turn. The robots.txt uses it, and the page is sent a
         # delay later.
-        if _is_robots(request.url) and self._requests.coming(slot):
+        if is_robots(request.url) and self._requests.coming(slot):
             return None
         held = _Held(request.url)
         self._waiting.setdefault(slot, deque()).append(held)
@@ -154,7 +150,7 @@ class OutsideRequests(Part):
         row = self._waiting.pop(slot, deque())
         # Without its robots.txt, a site would count as one that forbids nothing.
         waits = why == "blocked" and not self.is_closing()
-        kept = deque(held for held in row if waits and _is_robots(held.url))
+        kept = deque(held for held in row if waits and is_robots(held.url))
         if kept:
             self._waiting[slot] = kept
         self._ask_at[slot] = time.monotonic() + REFUSED_FOR

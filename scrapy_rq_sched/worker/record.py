@@ -20,7 +20,7 @@ from ..codec.outcomes import SIZE, Ending, Outcome, ending_named, ending_of, url
 from ..codec.slots import slot_name
 from ..frontier.messages import Batch
 from ..frontier.replies import Part, Reply
-from .requests import Entry, Requests
+from .requests import Entry, Requests, is_robots
 
 #: Seconds between two reports; and records of requests after which a report is made sooner.
 INTERVAL, MOST_OUTCOMES = 1.0, 1000
@@ -96,7 +96,7 @@ class Record(Part):
         """Note a response."""
         if (entry := self._requests.find(request)) is not None:
             entry.outcome = status
-        elif _is_robots(request):
+        elif is_robots(request.url):
             self._count_robots(request, ("responses", str(status)))
         if slot and (slot in self._slots or len(self._slots) < SLOTS_REMEMBERED):
             sums = self._slots.setdefault(slot, [0, 0.0])
@@ -108,7 +108,7 @@ class Record(Part):
         ending = ending_of(exception)
         if (entry := self._requests.find(request)) is not None:
             entry.outcome = ending
-        elif _is_robots(request):
+        elif is_robots(request.url):
             self._count_robots(request, ("exceptions", _ENDINGS.get(ending, "")))
 
     def _count_robots(self, request: Request, names: Iterable[str]) -> None:
@@ -226,10 +226,6 @@ def _robots_in(stats: Mapping[str, Any]) -> dict[str, int]:
     for key in (key for key in list(stats) if isinstance(key, str) and key.startswith(_ROBOTS_STATUS)):
         found[key.removeprefix(_ROBOTS_STATUS)] = _number(stats[key])
     return found
-
-
-def _is_robots(request: Request) -> bool:
-    return request.url.endswith("/robots.txt")
 
 
 def _number(value: Any) -> int:

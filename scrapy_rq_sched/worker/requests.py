@@ -22,6 +22,11 @@ from ..frontier.replies import Lease, Part, Reply, lease_order
 from .ready import Ready
 
 
+def is_robots(url: str) -> bool:
+    """Return whether *url* is that of a site's robots.txt, which Scrapy requests by itself."""
+    return url.endswith("/robots.txt")
+
+
 class Place(Enum):
     """Where a begun request is. It passes these places in their order, but may leave out the second."""
 

@@ -170,16 +170,14 @@ class Politeness:
         self._recalled.update(reply.recalled)
         if reply.other_limits is not None:
             self._warn_of("the other workers", str(reply.other_limits), self._when_joining())
-        in_force = reply.limits_in_force
-        now = time.monotonic()
+        now, in_force = time.monotonic(), reply.limits_in_force
         if in_force is not None:
             self._others_apply, self._in_force, self._in_force_until = True, in_force, now + REMEMBERED_FOR
-        elif now > self._in_force_until:
-            self._others_apply, self._in_force = False, None
-        if in_force is not None:
             self._warn_of(
                 "a worker that joined later", str(in_force), "the limits of the worker that joined last"
             )
+        elif now > self._in_force_until:
+            self._others_apply, self._in_force = False, None
 
     def joined(self, other: str, limits: str) -> None:
         """Note that this worker joins another one, with other *limits* by default, in words."""

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { chart, whole } from "./charts.js";
 import { h, keyed, put, table, theirs } from "./elements.js";
 import { badge } from "./state.js";
-import { clean, counted, date, duration, fineRate, named, number, rate, size } from "./text.js";
+import { clean, counted, date, duration, fineRate, named, number, rate, size, statusList } from "./text.js";
 import { endBadge } from "./workers.js";
 
 /** The states of a crawl that has ended. */
@@ -20,7 +20,6 @@ const SINGULAR = { retries: "retry", duplicates: "duplicate", dropped_items: "it
 export const badgeOf = (state) => { const made = badge(); made.show(state); return made.element; };
 
 const perSecond = (crawl, figure) => crawl[figure] / Math.max(1, crawl.seconds);
-const statuses = (crawl) => Object.entries(crawl.statuses).map(([status, count]) => `${status}: ${number(count)}`).join(", ");
 
 /** Return charts of a whole crawl: those of *kinds*. */
 export function wholeCharts(kinds) {
@@ -129,7 +128,7 @@ export function oneCrawl(name) {
     charts.show(crawl);
     about.show([
       ["Reason", crawl.reason], ["Began", date(crawl.began)], ["Ended", ENDED.includes(crawl.state) ? date(crawl.ended) : ""],
-      ["Statuses", statuses(crawl)], ["Received", crawl.counts.bytes ? size(crawl.counts.bytes) : ""], ["Also", further(crawl)],
+      ["Statuses", statusList(crawl.statuses)], ["Received", crawl.counts.bytes ? size(crawl.counts.bytes) : ""], ["Also", further(crawl)],
       ["Settings", Object.entries(crawl.settings).map(([setting, value]) => `${setting}=${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ")],
       ["Version", crawl.version ? `scrapy-rq-sched ${crawl.version}, Scrapy ${crawl.scrapy}` : ""],
     ]);
@@ -183,7 +182,7 @@ export function lastCrawl(name) {
     put(text, clean(`It was ${crawl.state} on ${date(crawl.ended)}, after ${duration(crawl.seconds)}${crawl.reason ? `: ${crawl.reason}` : ""}.`));
     const kinds = Object.entries(crawl.set_aside).filter(([kind]) => kind).sort(([, one], [, other]) => other - one).slice(0, 5);
     about.show([
-      ["Statuses", statuses(crawl)],
+      ["Statuses", statusList(crawl.statuses)],
       ["Failed", crawl.failed ? [number(crawl.failed), kinds.map(([kind, count]) => `${kind}: ${number(count)}`).join(", ")].filter(Boolean).join(": ") : ""],
       ["Also", further(crawl)],
       ["Workers", crawl.joined ? `${number(crawl.joined)}${crawl.lost ? `, of which ${number(crawl.lost)} died` : ""}` : ""],

@@ -25,6 +25,9 @@ export const rate = (value) => (value >= 100 ? number(value) : (value ?? 0).toFi
 export const fineRate = (value) => (value > 0 && value < 1 ? value.toFixed(2) : rate(value));
 export const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 
+/** Return the HTTP statuses among *counts*, each with its number. */
+export const statusList = (counts) => Object.entries(counts).filter(([status]) => /^\d+$/.test(status)).map(([status, count]) => `${status}: ${number(count)}`).join(", ");
+
 /** Return by how many percent a figure has changed. */
 export const percent = (change) => `${change > 0 ? "+" : "−"}${number(Math.abs(change))} %`;
 

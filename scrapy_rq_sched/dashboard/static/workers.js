@@ -5,7 +5,7 @@ import { act } from "./dialogs.js";
 import { h, keyed, link, put, table, theirs } from "./elements.js";
 import { page } from "./page.js";
 import { pager } from "./tabs.js";
-import { clean, counted, date, duration, named, number, quoted } from "./text.js";
+import { clean, counted, date, duration, named, number, quoted, statusList } from "./text.js";
 
 const stateOf = (w) => (w.place ? `${w.place} in line` : !w.alive ? "dead" : w.told_to_stop ? "closing" : "alive");
 const stateBadge = (w) => h("span", { class: `badge ${w.place ? "calm" : !w.alive ? "bad" : w.told_to_stop ? "warn" : "good"}` }, stateOf(w));
@@ -15,8 +15,6 @@ const AGAIN = 5000;
 
 /** Return how a worker of a crawl has ended, as a badge. */
 export const endBadge = (w) => h("span", { class: `badge ${w.how === "lost" ? "bad" : w.how ? "calm" : "good"}` }, w.how === "lost" ? "died" : w.how || "alive");
-
-const statusesOf = (counts) => Object.entries(counts).filter(([status]) => /^\d+$/.test(status)).map(([status, count]) => `${status}: ${number(count)}`).join(", ");
 
 /** Return one worker: its state, what it holds, its log. */
 function oneWorker(name) {
@@ -33,11 +31,10 @@ function oneWorker(name) {
   ], (lease) => lease.lease);
   const none = h("p", { class: "empty" }, "It holds no request."), more = h("p", { class: "note" }), log = h("pre", { class: "theirs log", tabindex: 0 }), note = h("p", { class: "note" });
   const text = h("input", { name: "text", autocomplete: "off", spellcheck: "false", placeholder: "Ignoring response" });
-  const search = h("form", { class: "row", hidden: true, onsubmit: async (event) => {
+  const search = h("form", { class: "row", hidden: true, onsubmit: (event) => {
     event.preventDefault();
-    sought = text.value.trim();
-    await load(shown);
-    if (sought) await seek(shown, sought);
+    [sought, soughtAt] = [text.value.trim(), 0];
+    page.view.refresh();
   } }, h("label", {}, "Lines of the log with this text", text), h("button", { type: "submit", class: "small" }, "Search"));
   const holds = h("h3", {}, "In hand");
   const missing = h("p", { class: "empty", hidden: true });
@@ -66,7 +63,7 @@ function oneWorker(name) {
   const ofPast = (w, run) => [
     ["Host", w.host ? `${w.host}, process ${w.pid}` : "–"], ["Crawl", run ? `${run}` : "–"], ["Joined", date(w.joined)],
     [w.how === "lost" ? "Last heard" : "Left", w.ended ? date(w.ended) : "–"],
-    ["Responses", [number(w.counts.responses ?? 0), statusesOf(w.counts)].filter(Boolean).join(": ")],
+    ["Responses", [number(w.counts.responses ?? 0), statusList(w.counts)].filter(Boolean).join(": ")],
   ];
   const load = async (worker) => {
     if (shown !== worker) { sought = text.value = ""; }

@@ -83,26 +83,24 @@ end
 -- must hide no delay, and has that by default.
 local function with_former_patterns(patterns, default)
   local is_read, before = pcall(cjson.decode, redis.call('HGET', META, 'slot_patterns') or '[]')
-  local known, first, last = {}, {}, {}
+  local known, all, without_delay = {}, {}, {}
+  local function add(pattern)
+    local glob = type(pattern) == 'table' and pattern[1]
+    if not glob or known[glob] then return end
+    known[glob], all[#all + 1] = true, pattern
+  end
   for _, pattern in ipairs(patterns and cjson.decode(patterns) or {}) do
-    known[pattern[1]] = pattern[3] > 0
     if pattern[5] == 0 then pattern[5] = default[3] end
     if pattern[3] > 0 then
-      first[#first + 1] = pattern
+      add(pattern)
     else
       pattern[3], pattern[4] = default[1], default[2]
-      last[#last + 1] = pattern
+      without_delay[#without_delay + 1] = pattern
     end
   end
-  for _, pattern in ipairs(is_read and type(before) == 'table' and before or {}) do
-    if type(pattern) == 'table' and pattern[1] and not known[pattern[1]] then first[#first + 1] = pattern end
-  end
-  local named_first = {}
-  for _, pattern in ipairs(first) do named_first[pattern[1]] = true end
-  for _, pattern in ipairs(last) do
-    if not named_first[pattern[1]] then first[#first + 1] = pattern end
-  end
-  return #first > 0 and cjson.encode(first) or nil
+  for _, pattern in ipairs(is_read and type(before) == 'table' and before or {}) do add(pattern) end
+  for _, pattern in ipairs(without_delay) do add(pattern) end
+  return #all > 0 and cjson.encode(all) or nil
 end
 
 -- Add the limits in force to *policy*, which is of a worker that joins others with other limits. -> the name of both together
